@@ -1,0 +1,36 @@
+# rungproof: measures the campaigns under config/campaigns/, one target a campaign.
+#
+#   snakemake campaign_v2 --cores 1                              the default campaign on this machine
+#   snakemake campaign_v2 --cores 1 --config host=simulated      the whole job in a minute, on the simulated server
+#   snakemake campaign_v2 --cores 1 --config remeasure=bf16/ladder/c4
+#
+# The same call again measures what is missing, changed, failed or invalid, and nothing else.
+from snakemake.utils import min_version, validate
+
+min_version("9.27")
+
+
+configfile: "config/config.yaml"
+
+
+validate(config, "workflow/schemas/config.schema.json")
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/setup.smk"
+include: "workflow/rules/session.smk"
+include: "workflow/rules/judge.smk"
+include: "workflow/rules/publish.smk"
+
+
+refuse_names(CAMPAIGNS, [rule.name for rule in workflow.rules])
+
+for _name in CAMPAIGNS:
+
+    rule:
+        name:
+            _name
+        default_target: _name == "campaign_v2"
+        localrule: True
+        input:
+            lambda wildcards, name=_name: campaign_files(name),

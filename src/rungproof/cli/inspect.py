@@ -1,0 +1,73 @@
+"""Commands that read: plan, status, verify."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import rungproof
+from rungproof import verify as verifier
+from rungproof.config.base import read_yaml
+from rungproof.config.load import Loaded, load, read_run
+from rungproof.plan import builds, missing
+from rungproof.plan.estimate import describe
+from rungproof.plan.machine import processor_flags
+from rungproof.plan.resolve import resolve
+from rungproof.records.codec import read
+from rungproof.records.plan import Plan
+from rungproof.records.summary import Summary
+
+LIBRARY = Path(rungproof.__file__).parent
+
+
+def _planned(options: argparse.Namespace) -> tuple[Loaded, Plan, missing.Todo, Path, Path]:
+    run = read_run(read_yaml(options.root / "config/config.yaml"))
+    loaded = load(options.root, options.campaign, options.host or run.host)
+    the_plan = resolve(loaded, processor_flags())
+    results = options.root / run.results
+    judge = builds.source_digest(LIBRARY / "judge", LIBRARY / "records")
+    todo = missing.plan_run(the_plan, results / the_plan.study, missing.next_run(results.glob("*")), (), judge)
+    return loaded, the_plan, todo, results / the_plan.study, options.root / run.build
+
+
+def plan(options: argparse.Namespace) -> int:
+    """Print what the next call of the campaign would do."""
+    loaded, the_plan, todo, _, build = _planned(options)
+    print(describe(the_plan, todo, loaded.host.costs, build))
+    return 0
+
+
+def status(options: argparse.Namespace) -> int:
+    """Print each point with its state, and what the next call would measure."""
+    loaded, the_plan, todo, study, build = _planned(options)
+    console = Console()
+    if (study / "summary.json").exists():
+        console.print(points_table(read(Summary, study / "summary.json")))
+        console.print(Text(f"page: {study / 'page/index.html'}"))
+    else:
+        print(f"{study}: no summary yet; run: snakemake {options.campaign} --cores 1")
+    print(describe(the_plan, todo, loaded.host.costs, build))
+    return 0
+
+
+def points_table(summary: Summary) -> Table:
+    """All points of a summary as a table for the terminal. Text of servers and files is never read as markup."""
+    table = Table(title=Text(summary.title), caption=Text(summary.claim))
+    for column in ("point", "state", "value", "identical", "why"):
+        table.add_column(column, justify="right" if column in ("value", "identical") else "left")
+    for p in summary.points:
+        value = f"{p.value:.1f} {p.unit}" if p.value is not None else "-"
+        cells = (p.id, p.state, value, f"{p.k}/{p.n}", p.reasons[0] if p.reasons else "")
+        table.add_row(*(Text(cell) for cell in cells))
+    return table
+
+
+def verify(options: argparse.Namespace) -> int:
+    """Recompute a results folder; exit code 1 where anything differs."""
+    problems = verifier.recompute(options.study)
+    for line in problems.lines:
+        print(line, file=sys.stderr if line.startswith("differs") else sys.stdout)
+    return 0 if problems.ok else 1

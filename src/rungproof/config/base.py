@@ -1,0 +1,90 @@
+"""Reading one YAML file into a typed section, with errors that say what to write."""
+
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from rungproof.records.errors import ConfigError
+
+NAME = r"^[a-z0-9][a-z0-9_-]{0,40}$"
+NAME_RULE = "lower-case letters, digits, '-' and '_', at most 41, beginning with a letter or digit"
+
+
+class Section(BaseModel):
+    """Base of every section: unknown keys are refused, values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=False)
+
+
+S = TypeVar("S", bound=Section)
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML in which a key that stands twice is an error, since the second would silently win."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            if not isinstance(key, Hashable) or key in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} stands twice", key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(path: Path) -> Any:
+    """The plain values of one YAML file. Raises ConfigError for a missing, unreadable or malformed file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        names = sorted(p.stem for p in path.parent.glob("*.yaml"))
+        known = f"; {path.parent.name}/ holds {', '.join(names)}" if names else ""
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}){known}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from error
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        at = f":{mark.line + 1}" if mark else ""
+        raise ConfigError(f"{path}{at}: not valid YAML: {getattr(error, 'problem', error)}") from error
+
+
+def read_section(cls: type[S], path: Path) -> S:
+    """One file as one section. Raises ConfigError that lists every wrong key at once."""
+    return check_section(cls, read_yaml(path), str(path))
+
+
+def check_section(cls: type[S], value: Any, where: str) -> S:
+    """Plain values as one section; `where` names the file in the error."""
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where}: found {type(value).__name__}; expected keys and values ({', '.join(cls.model_fields)})")
+    try:
+        return cls.model_validate(value)
+    except ValidationError as error:
+        raise ConfigError("\n".join(f"{where}: {_explain(cls, one)}" for one in error.errors())) from error
+
+
+def _explain(cls: type[Section], one: Any) -> str:
+    key = ".".join(str(part) for part in one["loc"]) or "(the whole file)"
+    if one["type"] == "extra_forbidden":
+        return f"{key}: unknown key. Known here: {', '.join(_known(cls, one['loc']))}. Correct the spelling or remove the line."
+    if one["type"] == "missing":
+        return f"{key}: the key is missing. Add a line `{one['loc'][-1]}: ...`; config/README.md explains it."
+    found = repr(one["input"])
+    return f"{key}: found {found[:80]}; {one['msg'][0].lower() + one['msg'][1:]}. config/README.md explains the key."
+
+
+def _known(cls: type[Section], loc: tuple[Any, ...]) -> list[str]:
+    """Keys of the section in which the unknown one stands, as far as the path leads through plain sections."""
+    current: Any = cls
+    for part in loc[:-1]:
+        fields = getattr(current, "model_fields", {})
+        annotation = fields[part].annotation if part in fields else None
+        candidates = [a for a in (annotation, *getattr(annotation, "__args__", ())) if hasattr(a, "model_fields")]
+        if candidates:
+            current = candidates[-1]
+    return sorted(getattr(current, "model_fields", {}))

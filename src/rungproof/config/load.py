@@ -1,0 +1,109 @@
+"""The whole of config/: every file a campaign names, read and cross-checked before anything starts."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rungproof.config.base import check_section, read_section
+from rungproof.config.sections import Campaign, Depth, Host, Ladder, Lane, Model, Run, Strict, Workload
+from rungproof.config.suites import CanarySuite, LadderSuite, LongSuite, StrictSuite, read_suite, suite_digest
+from rungproof.records.errors import ConfigError
+
+AnySuite = StrictSuite | LadderSuite | LongSuite | CanarySuite
+SECTIONS = {"strict": Strict, "depth": Depth, "ladder": Ladder}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A campaign with everything it names. `workloads` hold the host's replacements already."""
+
+    name: str
+    campaign: Campaign
+    host_name: str
+    host: Host
+    lanes: dict[str, Lane]
+    models: dict[str, Model]
+    workloads: dict[str, Workload]
+    suites: dict[str, AnySuite]
+    suite_digests: dict[str, str]
+    root: Path
+
+    @property
+    def simulated(self) -> bool:
+        """True when the host replaces every engine by the simulated server."""
+        return self.host.engine == "simulated"
+
+    @property
+    def folder(self) -> str:
+        """Name of the results folder: another host than the campaign's own never mixes with it."""
+        return self.name if self.host_name == self.campaign.host else f"{self.name}@{self.host_name}"
+
+
+def read_run(config: dict[str, Any]) -> Run:
+    """config/config.yaml merged with --config, as Snakemake gives it. Raises ConfigError."""
+    return check_section(Run, config, "config/config.yaml or --config")
+
+
+def campaign_names(root: Path) -> list[str]:
+    """Names of all campaigns, sorted. Raises ConfigError when there is none."""
+    names = sorted(path.stem for path in (root / "config/campaigns").glob("*.yaml"))
+    if not names:
+        raise ConfigError(f"{root / 'config/campaigns'}: holds no campaign; expected at least one NAME.yaml")
+    return names
+
+
+def refuse_names(names: Iterable[str], taken: Iterable[str]) -> None:
+    """Raises ConfigError when a campaign has the name of a rule, since both would be targets."""
+    for name in sorted(set(names) & set(taken)):
+        raise ConfigError(
+            f"config/campaigns/{name}.yaml: the name {name!r} is already that of a rule; "
+            f"rename the file (for example {name}_campaign.yaml)"
+        )
+
+
+def load(root: Path, name: str, host: str = "") -> Loaded:
+    """Campaign `name` under `root`, on `host` or its own. Raises ConfigError that names the file and key."""
+    folder = root / "config"
+    campaign = read_section(Campaign, folder / "campaigns" / f"{name}.yaml")
+    host_name = host or campaign.host
+    profile = read_section(Host, folder / "hosts" / f"{host_name}.yaml")
+    lanes = {arm.lane: read_section(Lane, folder / "lanes" / f"{arm.lane}.yaml") for arm in campaign.arms.values()}
+    models: dict[str, Model] = {}
+    for lane in lanes.values():
+        _read_model(folder, lane.model, models, ())
+    workloads = {key: _replaced(key, work, profile, host_name) for key, work in campaign.workloads.items()}
+    for unknown in sorted(set(profile.arguments) - {path.stem for path in (folder / "lanes").glob("*.yaml")}):
+        raise ConfigError(f"config/hosts/{host_name}.yaml: arguments.{unknown}: no such lane under config/lanes/; correct or remove it")
+    suites: dict[str, AnySuite] = {campaign.canary: read_suite(folder / "suites", campaign.canary, "canary")}
+    for work in workloads.values():
+        suites[work.suite] = read_suite(folder / "suites", work.suite, work.kind)
+    for key, work in workloads.items():
+        suite = suites[work.suite]
+        if isinstance(work, Ladder) and isinstance(suite, LadderSuite) and work.rungs[-1] > len(suite.openers):
+            raise ConfigError(
+                f"config/campaigns/{name}.yaml: workloads.{key}.rungs: found {work.rungs[-1]}; suite {work.suite} makes at most "
+                f"{len(suite.openers)} unique prompts. Lower the rung or add openers to config/suites/{work.suite}.yaml."
+            )
+    digests = {key: suite_digest(suite, folder / "suites") for key, suite in suites.items()}
+    return Loaded(name, campaign, host_name, profile, lanes, models, workloads, suites, digests, root)
+
+
+def _read_model(folder: Path, name: str, into: dict[str, Model], above: tuple[str, ...]) -> None:
+    if name in above:
+        raise ConfigError(f"config/models/{name}.yaml: source: the models {' -> '.join((*above, name))} go in a circle")
+    model = into.setdefault(name, read_section(Model, folder / "models" / f"{name}.yaml"))
+    if (model.source is None) == (model.lock is None):
+        raise ConfigError(f"config/models/{name}.yaml: write either `source` (another model) or `lock` (what to download), not both or neither")
+    if model.source:
+        _read_model(folder, model.source, into, (*above, name))
+
+
+def _replaced(key: str, work: Workload, host: Host, host_name: str) -> Workload:
+    changes = host.workloads.get(key)
+    if not changes:
+        return work
+    where = f"config/hosts/{host_name}.yaml: workloads.{key}"
+    if "kind" in changes:
+        raise ConfigError(f"{where}.kind: a host cannot change the kind of a workload; remove the key")
+    return check_section(SECTIONS[work.kind], {**work.model_dump(), **changes}, where)

@@ -1,0 +1,172 @@
+"""The summary of a campaign: a pure function of its plan, judged records, verdicts and session files."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rungproof.judge.gates import judge_gate
+from rungproof.judge.numbers import UNITS, value_of
+from rungproof.judge.points import Findings, points_of
+from rungproof.records.codec import digest
+from rungproof.records.formats import Canary, Closed, Judged, Point, Server, Verdict
+from rungproof.records.plan import Item, Plan
+from rungproof.records.summary import ArmInfo, CanaryRow, Headline, HistoryRow, SessionInfo, StrictRow, Summary
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """The files of one session, as far as they exist."""
+
+    server: Server
+    before: Canary | None
+    after: Canary | None
+    closed: Closed | None
+
+
+def summarise(findings: Findings, sessions: Sequence[SessionFacts]) -> Summary:
+    """Everything the tables and the page of a campaign show."""
+    plan = findings.plan
+    points = points_of(findings)
+    headlines = tuple(_headline(findings, arm.name, points) for arm in plan.arms if any(p.arm == arm.name and p.metric == "decode_rate" and p.x is None for p in points))
+    used = {j.session for item in plan.items if (j := findings.used(item.id)) and j.state == "accepted"}
+    lossless = _lossless(findings, headlines)
+    return Summary(
+        campaign=plan.campaign, title=plan.title, purpose=plan.purpose, host=plan.host_title, simulated=plan.simulated,
+        claim=_claim(plan, points, headlines, lossless), lossless_claim=lossless, rules=_rules(plan),
+        arms=tuple(ArmInfo(a.name, a.title, a.lane, a.model, a.engine, a.draft_depth, a.oracle, a.launch, a.launch_sha256) for a in plan.arms),
+        sessions=tuple(_session(s, s.server.session in used) for s in sessions),
+        canaries=tuple(row for s in sessions if s.server.session in used for row in _canaries(s)),
+        headlines=headlines, strict=tuple(row for item in plan.items if item.spec["kind"] == "strict" for row in _strict(findings, item)),
+        points=points, verdicts=tuple(findings.verdicts.values()), history=_history(findings), suites=plan.suites,
+        missing=_missing(findings, points), lock_sha256=digest(plan),
+    )  # fmt: skip
+
+
+def _headline(findings: Findings, arm: str, points: Sequence[Point]) -> Headline:
+    point = next(p for p in points if p.arm == arm and p.metric == "decode_rate" and p.x is None)
+    items = [i for i in findings.plan.items if i.arm == arm and i.spec["kind"] == "strict"]
+    servers = tuple((i.replicate, value_of(i, j) if (j := findings.used(i.id)) else None) for i in items)
+    return Headline(arm, point.unit, servers, point.value, point.state, point.k, point.n, point.reasons)
+
+
+def _lossless(findings: Findings, headlines: Sequence[Headline]) -> bool:
+    """True when an arm with an oracle of its own lane qualified, which needs the base repeat, its own repeat and the oracle gate."""
+    oracles = {a.name: a.oracle for a in findings.plan.arms}
+    return any(h.state == "qualified" and oracles[h.arm] != h.arm for h in headlines)
+
+
+def _claim(plan: Plan, points: Sequence[Point], headlines: Sequence[Headline], lossless: bool) -> str:
+    """One sentence that says no more than the verdicts do."""
+    if plan.simulated:
+        return "Nothing was measured: every server of this run was the simulated one, so these numbers say only that the workflow ran."
+    good = [p for p in points if p.state == "qualified"]
+    if not good:
+        return "Nothing qualified: no speed of this campaign is published."
+    titles = {a.name: a.title for a in plan.arms}
+    parts = [f"{len(good)} of {len(points)} points gave exactly the tokens of their oracle"]
+    if lossless:
+        parts += [
+            f"{titles[h.arm]} equals its lane without drafts on {h.k} of {h.n} comparisons"
+            for h in headlines if h.state == "qualified" and plan.arm(h.arm).oracle != h.arm
+        ]  # fmt: skip
+    else:
+        parts.append("no lossless claim is made")
+    return "; ".join(parts) + "."
+
+
+def _rules(plan: Plan) -> dict[str, Any]:
+    """What was fixed before the run, a workload each."""
+    made: dict[str, Any] = {"seed": plan.seed, "canary suite": plan.canary["suite"]}
+    for item in plan.items:
+        work = made.setdefault(item.workload, {"kind": item.spec["kind"], "suite": item.spec["suite"]})
+        for key in ("cap", "tokens", "passes"):
+            if key in item.spec:
+                work[key] = item.spec[key]
+        work |= {key: value for key, value in item.rules.items() if key != "classes"}
+        for key, plural in (("depth", "depths"), ("concurrency", "rungs")):
+            if key in item.spec and item.spec[key] not in work.setdefault(plural, []):
+                work[plural].append(item.spec[key])
+    return made
+
+
+def _session(facts: SessionFacts, current: bool) -> SessionInfo:
+    server, closed = facts.server, facts.closed
+    reasons = [*server.reasons, *(closed.reasons if closed else ())]
+    return SessionInfo(
+        server.session, server.arm, server.replicate, server.boot, server.status, current, bool(closed and closed.sound),
+        facts.before.status if facts.before else "missing", facts.after.status if facts.after else "missing", server.ready_s,
+        closed.lived_s if closed else None, server.at, tuple(str(r) for r in reasons), server.knobs, server.identity, server.environment,
+        closed.exit if closed else "still open",
+    )  # fmt: skip
+
+
+def _canaries(facts: SessionFacts) -> list[CanaryRow]:
+    return [
+        CanaryRow(
+            facts.server.session, canary.when, c.name, c.passed, c.prompt, c.text, len(c.token_ids), len(set(c.token_ids)), tuple(str(r) for r in c.reasons)
+        )
+        for canary in (facts.before, facts.after)
+        if canary
+        for c in canary.checks
+    ]
+
+
+def _strict(findings: Findings, item: Item) -> list[StrictRow]:
+    judged = findings.used(item.id)
+    truth = _oracle(findings, item)
+    rows = []
+    for r in judged.requests if judged else ():
+        other = truth.get(r.key) if truth is not None else None
+        rows.append(
+            StrictRow(
+                item.arm, item.replicate, item.rules["classes"][r.key], r.key, r.decode_rate, r.ttft_ns / 1e6 if r.ttft_ns is not None else None,
+                len(r.token_ids), r.step_median_ns / 1e6 if r.step_median_ns is not None else None,
+                len(r.token_ids) / r.steps if r.steps else None, None if other is None else other == r.token_ids, r.state,
+            )
+        )  # fmt: skip
+    return rows
+
+
+def _oracle(findings: Findings, item: Item) -> dict[str, tuple[int, ...]] | None:
+    """Tokens that this item is compared with; None where it is the oracle itself."""
+    gate = next((g for g in findings.plan.gates if item.id in g.subject and g.kind != "draft_repeat"), None)
+    judged = findings.used(gate.oracle[0]) if gate else None
+    return {r.key: r.token_ids for r in judged.requests} if judged else None
+
+
+def _history(findings: Findings) -> tuple[HistoryRow, ...]:
+    """Every attempt of every item, newest first, with its own count of identical outputs."""
+    return tuple(_history_row(findings, item, judged) for item in findings.plan.items for judged in findings.judged.get(item.id, ()))
+
+
+def _history_row(findings: Findings, item: Item, judged: Judged) -> HistoryRow:
+    gate = next((g for g in findings.plan.gates if item.id in g.subject and g.kind != "draft_repeat"), None)
+    verdict: Verdict | None = None
+    if gate:
+        oracle = judged if gate.oracle[0] == item.id else findings.used(gate.oracle[0])
+        verdict = judge_gate(gate, judged, oracle, ())
+    raw = next((i.path for i in judged.inputs if i.path.endswith(".raw.jsonl.gz") and "/attempts/" in i.path), "")
+    return HistoryRow(
+        item.arm, item.replicate, item.workload, item.item, judged.session, judged is findings.used(item.id), judged.state,
+        value_of(item, judged) if judged.requests else None, UNITS[item.spec["kind"]], verdict.k if verdict else 0, verdict.n if verdict else 0,
+        tuple(str(r) for r in judged.reasons[:8]), raw,
+    )  # fmt: skip
+
+
+def _missing(findings: Findings, points: Sequence[Point]) -> tuple[str, ...]:
+    """What a reader still cannot rely on."""
+    plan = findings.plan
+    found = []
+    if plan.simulated:
+        found.append("A real server: nothing on this page was measured.")
+    if not any(g.kind == "base_repeat" for g in plan.gates):
+        found.append("The repeat gate: one fresh server an arm was planned, so whether the base lane repeats itself is not known and no lossless claim is made.")
+    for u in plan.unavailable:
+        instead = f"; {plan.arm(u.instead).title} was measured instead" if u.instead else ""
+        found.append(f"{u.title} (lane {u.lane}): the processor lacks {', '.join(u.lacks)}, so this arm cannot be served on this machine{instead}.")
+    absent = [p.id for p in points if p.state in ("missing", "failed", "invalid", "skipped")]
+    if absent:
+        found.append(f"{len(absent)} of {len(points)} points have no sound measurement.")
+    found.append("A clean-host replay: nobody has run this plan on another machine and compared tokens and rates.")
+    found.append("A signed proof pack: these files are as they lie in the results folder of the machine that measured them.")
+    return tuple(found)

@@ -1,0 +1,66 @@
+"""The frame of every job: its log, its owner, and its end when the owner is gone. Light to import, since every rule pays for it."""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rungproof.measure.serving.procfs import alive, owner_of
+from rungproof.records.codec import canonical
+from rungproof.records.errors import HostError
+from rungproof.records.files import write_atomic
+
+OWNER_EVERY_S = 0.3
+
+
+def owner() -> tuple[int, int]:
+    """The snakemake process that the user started: pid and start time, handed down in RUNGPROOF_OWNER. Raises HostError without it."""
+    text = os.environ.get("RUNGPROOF_OWNER", "")
+    try:
+        pid, start = text.split(":")
+        return int(pid), int(start)
+    except ValueError as error:
+        raise HostError(f"RUNGPROOF_OWNER is {text!r}; expected pid:start. Jobs are started by snakemake, not by hand.") from error
+
+
+@contextmanager
+def job(log: str, session: Path | None = None) -> Iterator[None]:
+    """A job of one rule: everything printed goes to `log`; the process ends at once when its snakemake is gone.
+
+    `session`: the folder in which this job is registered as the one that is measuring.
+    """
+    Path(log).parent.mkdir(parents=True, exist_ok=True)
+    pid, start = owner()
+    with Path(log).open("w", encoding="utf-8", buffering=1) as out:
+        held = sys.stdout, sys.stderr
+        sys.stdout = sys.stderr = out
+        registered = session / "control/job.json" if session else None
+        try:
+            threading.Thread(target=_leave_with, args=(pid, start), daemon=True).start()
+            if registered:
+                me = owner_of(os.getpid())
+                write_atomic(registered, canonical({"pid": me[0], "start": me[1]}))
+            yield
+        except BaseException as error:
+            print(f"{type(error).__name__}: {error}", file=out)
+            raise
+        finally:
+            if registered:
+                registered.unlink(missing_ok=True)
+            sys.stdout, sys.stderr = held
+
+
+def _leave_with(pid: int, start: int) -> None:
+    while alive(pid, start):
+        time.sleep(OWNER_EVERY_S)
+    os._exit(75)
+
+
+def aloud(text: str) -> None:
+    """A line for the person at the terminal and for the job's log."""
+    print(text, file=sys.stderr)
+    if sys.__stderr__ is not None and sys.stderr is not sys.__stderr__:
+        print(text, file=sys.__stderr__, flush=True)

@@ -1,0 +1,116 @@
+"""vLLM's OpenAI server, started by module: the `vllm` command looks for a distribution of that very name.
+
+Its log tells the configuration in force twice: "non-default args: {...}" as its front end parsed them, and
+"Initializing a V1 LLM engine (v...) with config: ..." as its engine runs them.
+"""
+
+import ast
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rungproof.measure.serving.engines.engine import Engine, render, text
+from rungproof.measure.serving.order import Order
+from rungproof.records.formats import Knob
+
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+NON_DEFAULT = re.compile(r"non-default args: (\{.*\})")
+CONFIG = re.compile(r"Initializing an? .*?LLM engine \(v([^)]*)\) with config: (.*)")
+KERNEL = re.compile(r"Using \w*Kernel for [\w-]+(?: [\w-]+)*|Using (?:Attention)?\w+ (?:attention )?backend\b[^\n]*")
+# Our argument: its name in the engine's config line, where the value is comparable as text.
+IN_CONFIG = {
+    "dtype": "dtype",
+    "max-model-len": "max_seq_len",
+    "enforce-eager": "enforce_eager",
+    "enable-prefix-caching": "enable_prefix_caching",
+    "enable-chunked-prefill": "enable_chunked_prefill",
+    "tensor-parallel-size": "tensor_parallel_size",
+    "pipeline-parallel-size": "pipeline_parallel_size",
+    "data-parallel-size": "data_parallel_size",
+    "quantization": "quantization",
+    "kv-cache-dtype": "kv_cache_dtype",
+    "seed": "seed",
+    "load-format": "load_format",
+}
+
+
+def argv(order: Order, model: str, port: int) -> list[str]:
+    """Its command line."""
+    fixed = [order.python, "-m", "vllm.entrypoints.openai.api_server", "--model", order.model_path]
+    return [*fixed, "--served-model-name", model, "--host", "127.0.0.1", "--port", str(port), *render(order.arguments)]
+
+
+def log_knobs(arguments: Mapping[str, Any], log: str) -> tuple[Knob, ...]:
+    """Arguments found in the log's two statements. One that a statement does not name is left to the other sources."""
+    made: list[Knob] = []
+    clean = ANSI.sub("", log)
+    stated = NON_DEFAULT.search(clean)
+    config = CONFIG.search(clean)
+    for key, value in arguments.items():
+        if stated and (found := _value(stated[1], f"'{key.replace('-', '_')}': ")) is not None:
+            made.append(Knob(f"--{key}", text(value), found, "log: non-default args", _agrees(value, found)))
+        if not config or value == "auto":
+            continue
+        if key in IN_CONFIG and (found := _value(config[2], f"{IN_CONFIG[key]}=")) is not None:
+            found = found.removeprefix("torch.")
+            made.append(Knob(f"--{key}", text(value), found, "log: engine config", _agrees(value, found)))
+        elif key == "speculative-config":
+            made.append(_draft(value, config[2]))
+    return tuple(made)
+
+
+def log_identity(log: str) -> dict[str, str]:
+    """Engine version, kernels chosen for the layers and the configuration line, each only if the log states it."""
+    clean = ANSI.sub("", log)
+    made: dict[str, str] = {}
+    if kernels := list(dict.fromkeys(match[0].strip() for match in KERNEL.finditer(clean))):
+        made["kernel"] = "; ".join(kernels)
+    if config := CONFIG.search(clean):
+        made["engine_version_logged"], made["engine_config"] = config[1], config[2].strip()
+    return made
+
+
+def _draft(value: Any, config: str) -> Knob:
+    """The engine states a draft as SpeculativeConfig(method=..., num_spec_tokens=...), or None without one."""
+    asked = value if isinstance(value, dict) else json.loads(str(value))
+    found = _value(config, "speculative_config=") or "None"
+    wanted = {"num_spec_tokens": asked.get("num_speculative_tokens"), "method": asked.get("method")}
+    ok = found != "None" and all(_value(found, f"{name}=") in (str(item), repr(item)) for name, item in wanted.items() if item is not None)
+    return Knob("--speculative-config", text(value), found, "log: engine config", ok)
+
+
+def _agrees(asked: Any, found: str) -> bool:
+    """Objects: every item asked for stands there; the engine may state further ones."""
+    if not isinstance(asked, dict):
+        return found.strip("'\"") in (str(asked), text(asked))
+    try:
+        stated = ast.literal_eval(found)
+    except (ValueError, SyntaxError):  # it holds objects of the engine
+        return all(re.search(rf"['\"]{re.escape(key)}['\"]: {re.escape(repr(item))}(?!\w)", found) for key, item in asked.items())
+    return isinstance(stated, dict) and all(key in stated and stated[key] == item for key, item in asked.items())
+
+
+def _value(line: str, before: str) -> str | None:
+    """The Python expression that follows `before`, up to a comma or bracket outside of all brackets and quotes."""
+    match = re.search(rf"(?<![\w.]){re.escape(before)}", line)
+    if match is None:
+        return None
+    depth, quote, end = 0, "", match.end()
+    for end in range(match.end(), len(line)):
+        char = line[end]
+        if quote:
+            quote = "" if char == quote and line[end - 1] != "\\" else quote
+        elif char in "'\"":
+            quote = char
+        elif char in "([{":
+            depth += 1
+        elif char in ")]}" or char == ",":
+            if depth == 0:
+                return line[match.end() : end].strip()
+            depth -= char != ","
+    return line[match.end() :].strip()
+
+
+ENGINE = Engine("vllm", argv, lambda order: str(Path(order.python)), (), log_knobs, log_identity)

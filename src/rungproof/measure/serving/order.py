@@ -1,0 +1,129 @@
+"""What a job asks of the supervisor (`control/order.json`), and where a session's files lie."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rungproof.records.codec import canonical, read
+from rungproof.records.files import write_atomic
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One server to start. `launch` is hashed and holds no machine path; what is this machine's own is beside it.
+
+    port 0: choose a free one. lock: the host's lock file. owner_pid, owner_start: the process whose end closes the
+    session. canary: handed to the canary as it is. fault_lines: regular expressions; a line of the server's log that
+    matches one ends the wait for readiness. Deadlines in seconds.
+    """
+
+    session: str
+    campaign: str
+    arm: str
+    replicate: str
+    launch: dict[str, Any]
+    launch_sha256: str
+    python: str
+    model_path: str
+    model_identity: dict[str, Any]
+    port: int
+    ready_deadline_s: float
+    stop_grace_s: float
+    lock: str
+    owner_pid: int
+    owner_start: int
+    canary: dict[str, Any]
+    fault_lines: tuple[str, ...]
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Requested server arguments."""
+        return dict(self.launch.get("arguments", {}))
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Requested environment variables."""
+        return {name: str(value) for name, value in self.launch.get("variables", {}).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The files of one session folder."""
+
+    folder: Path
+
+    @property
+    def order(self) -> Path:
+        """What was asked."""
+        return self.folder / "control" / "order.json"
+
+    @property
+    def tree(self) -> Path:
+        """Processes of this session, by pid and start time."""
+        return self.folder / "control" / "tree.json"
+
+    @property
+    def stop(self) -> Path:
+        """Its presence asks the supervisor to close."""
+        return self.folder / "control" / "stop"
+
+    @property
+    def job(self) -> Path:
+        """The job that measures now: {"pid", "start"}."""
+        return self.folder / "control" / "job.json"
+
+    @property
+    def guard(self) -> Path:
+        """What the guard did after it lost its supervisor."""
+        return self.folder / "control" / "guard.json"
+
+    @property
+    def server(self) -> Path:
+        """The record of the server."""
+        return self.folder / "server.json"
+
+    @property
+    def closed(self) -> Path:
+        """The record of the end; always written last."""
+        return self.folder / "closed.json"
+
+    @property
+    def cache(self) -> Path:
+        """Compile caches and working directory of the server; empty at its start, removed after its end."""
+        return self.folder / "cache"
+
+    @property
+    def server_log(self) -> Path:
+        """Standard output and error of the server."""
+        return self.folder / "logs" / "server.log"
+
+    @property
+    def supervisor_log(self) -> Path:
+        """Standard output and error of the supervisor and the guard."""
+        return self.folder / "logs" / "supervisor.log"
+
+    def canary(self, when: str) -> Path:
+        """The canary of `when`: before or after."""
+        return self.folder / f"canary_{when}.json"
+
+
+def write_order(folder: Path, order: Order) -> None:
+    """Write control/order.json."""
+    write_atomic(Places(folder).order, canonical(order))
+
+
+def read_order(folder: Path) -> Order:
+    """Read control/order.json. Raises EvidenceError."""
+    return read(Order, Places(folder).order)
+
+
+def last_lines(path: Path, count: int = 15, limit: int = 4000) -> str:
+    """The last lines of a log, for a reason's text; "" if there are none."""
+    try:
+        with path.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - 64 * 1024))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    return "\n".join(lines[-count:])[-limit:]

@@ -1,0 +1,1 @@
+"""What a session measures: canaries, and the items of strict, depth and ladder workloads."""

@@ -1,0 +1,86 @@
+"""One attempt: every batch of one item on a session's server, raw bytes kept, a record written whatever happens."""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from rungproof.judge.outcome import result_of
+from rungproof.measure.accept import read_prompts
+from rungproof.measure.client import Planned, run_batch
+from rungproof.measure.store import Folder
+from rungproof.measure.workloads.canary import address_of
+from rungproof.measure.workloads.metrics import read_metrics
+from rungproof.plan.requests import batches
+from rungproof.records import raw
+from rungproof.records.codec import canonical, sha256
+from rungproof.records.errors import RungproofError
+from rungproof.records.files import append_synced, write_atomic
+from rungproof.records.formats import Attempt, Input, Reason, Server
+from rungproof.records.plan import Item, Plan
+
+Status = Literal["measured", "failed", "skipped"]
+
+
+def measure_item(study: Path, session: str, item: Item, plan: Plan, say: Callable[[str], None]) -> Attempt:
+    """Measure one item on the session's server. Always writes its record; only an unwritable disk raises (HostError).
+
+    `say` gets a line of progress a batch.
+    """
+    folder = Folder(study)
+    server = folder.server(session)
+    began, start = datetime.now(UTC), time.monotonic()
+    status, reasons = _may_measure(folder, session, server)
+    path = folder.raw(session, item)
+    if status == "measured":
+        try:
+            status, reasons = _measure(folder, server, item, plan, path, say)
+        except RungproofError as error:
+            status, reasons = "failed", (Reason("could not be measured", found=str(error), where=item.id),)
+    evidence = Input(folder.relative(path), sha256(path.read_bytes())) if path.exists() else None
+    ended = datetime.now(UTC)
+    record = Attempt(
+        campaign=plan.campaign, session=session, boot=server.boot, arm=item.arm, replicate=item.replicate, workload=item.workload,
+        item=item.item, spec=item.spec, spec_sha256=item.spec_sha256, status=status, reasons=reasons, raw=evidence,
+        began=began.isoformat(timespec="milliseconds"), ended=ended.isoformat(timespec="milliseconds"), seconds=round(time.monotonic() - start, 3),
+    )  # fmt: skip
+    write_atomic(folder.attempt(session, item), canonical(record))
+    return record
+
+
+def _may_measure(folder: Folder, session: str, server: Server) -> tuple[Status, tuple[Reason, ...]]:
+    if server.status == "skipped":
+        return "skipped", server.reasons or (Reason("gate"),)
+    if server.status != "ready":
+        return "failed", (Reason("no server"), *server.reasons)
+    if (folder.session(session) / "closed.json").exists():
+        return "failed", (Reason("the session is closed", where=session),)
+    return "measured", ()
+
+
+def _measure(
+    folder: Folder, server: Server, item: Item, plan: Plan, path: Path, say: Callable[[str], None]
+) -> tuple[Status, tuple[Reason, ...]]:
+    """Run the batches in order. It stops at the first batch with a request that did not complete: the judge finds the
+    rest missing, and nothing more is spent on a measurement that cannot be accepted."""
+    prompts = read_prompts(folder.prompts(server.session, item.arm, item.workload))
+    planned = batches(item, prompts, server.model)
+    append_synced(path, raw.encode([raw.Header(server.session, server.boot, item.id), read_metrics(server.url, "before")]))
+    address = address_of(server.url)
+    for number, batch in enumerate(planned, start=1):
+        line, requests = run_batch(
+            address, [Planned(b.key, b.body) for b in batch.bodies], batch=batch.batch,
+            deadline_s=plan.limits["request_deadline_s"], idle_s=plan.limits["idle_s"],
+        )  # fmt: skip
+        append_synced(path, raw.encode([line, *requests]))
+        if not requests or all(r.end == "refused" for r in requests):
+            return "failed", (Reason("no server", found="connection refused", expected=server.url, where=batch.batch),)
+        tokens = int(item.spec["cap"] if item.spec["kind"] == "strict" else item.spec["tokens"])
+        results = [result_of(r, window=2, tokens=tokens, exact_length=False, prompt_tokens=None) for r in requests]
+        done = sum(r.state == "complete" for r in results)
+        say(f"{server.session} {item.workload}/{item.item}: batch {number}/{len(planned)} {batch.batch}: {done}/{len(requests)} complete")
+        if done < len(requests):
+            break
+    append_synced(path, raw.encode([read_metrics(server.url, "after")]))
+    return "measured", ()

@@ -1,0 +1,48 @@
+"""Reading the server's /metrics until its counters stand still."""
+
+import time
+
+import requests
+
+from rungproof.judge.prometheus import counters
+from rungproof.records.raw import Metrics
+
+SETTLE_S = 5.0  # longest wait for counters to stand still [s]
+EVERY_S = 0.05
+RUNNING = "vllm:num_requests_running"
+WATCHED = ("vllm:generation_tokens_total", "vllm:prompt_tokens_total", RUNNING)
+
+
+def read_metrics(url: str, when: str, settle_s: float = SETTLE_S) -> Metrics:
+    """One reading of `url`/metrics: taken when nothing runs and two readings in a row agree, or at the deadline with settled False.
+
+    A server without metrics gives an empty text, settled False; nothing is raised for what a server does.
+    """
+    deadline = time.monotonic() + settle_s
+    last: list[float | None] | None = None
+    text = ""
+    with requests.Session() as session:
+        session.trust_env = False
+        while True:
+            got = _get(session, f"{url}/metrics")
+            if got is None:  # nobody listens: waiting would not help
+                return Metrics(when=when, at_ns=time.monotonic_ns(), settled=False, text=text)  # type: ignore[arg-type]
+            text = got
+            now = counters(text)
+            watched = [now.get(name) for name in WATCHED]
+            if now and watched == last and not now.get(RUNNING):
+                return Metrics(when=when, at_ns=time.monotonic_ns(), settled=True, text=text)  # type: ignore[arg-type]
+            if time.monotonic() > deadline:
+                return Metrics(when=when, at_ns=time.monotonic_ns(), settled=False, text=text)  # type: ignore[arg-type]
+            last = watched
+            time.sleep(EVERY_S)
+
+
+def _get(session: requests.Session, url: str) -> str | None:
+    try:
+        answer = session.get(url, timeout=5)
+        return answer.text if answer.status_code == 200 else ""
+    except requests.ConnectionError:
+        return None
+    except requests.RequestException:
+        return ""

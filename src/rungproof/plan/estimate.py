@@ -1,0 +1,49 @@
+"""What a call will do and roughly how long it takes, in words, before it starts."""
+
+from pathlib import Path
+
+from rungproof.config.sections import Costs
+from rungproof.plan.builds import build_folder
+from rungproof.plan.missing import Todo
+from rungproof.records.plan import Item, Plan
+
+
+def item_seconds(item: Item, costs: Costs) -> float:
+    """Rough time of one item [s]. A batch of c is taken to cost as much as (1 + c/4) single requests."""
+    spec = item.spec
+    if spec["kind"] == "strict":
+        return len(item.rules["classes"]) * float(spec["cap"]) * costs.token_s
+    if spec["kind"] == "depth":
+        return 3 * (spec["tokens"] * costs.token_s * (1 + spec["depth"] / 4096) + spec["depth"] / 1000 * costs.prefill_1k_s)
+    single = float(spec["tokens"]) * costs.token_s
+    return single * spec["concurrency"] + spec["passes"] * single * (1 + spec["concurrency"] / 4)
+
+
+def to_build(plan: Plan, build: Path) -> list[str]:
+    """Folders of environments and models that the plan's arms need and that are not made yet."""
+    if plan.simulated:
+        return []
+    wanted = []
+    for arm in plan.arms:
+        wanted.append(build_folder(str(build), "envs", arm.environment, arm.launch["environment_sha256"]))
+        wanted.append(build_folder(str(build), "models", arm.model, arm.launch["model_sha256"]))
+    return [folder for folder in dict.fromkeys(wanted) if not Path(folder, "manifest.json").exists()]
+
+
+def describe(plan: Plan, todo: Todo, costs: Costs, build: Path) -> str:
+    """The lines that a call prints first."""
+    if not todo.new:
+        kept = sum(bool(a.sessions) for a in todo.assignments)
+        return f"{plan.study}: {kept} of {len(todo.assignments)} items have a result; no server is started."
+    seconds = sum(costs.server_s + sum(item_seconds(i, costs) for i in items) for _, items in todo.new)
+    builds = to_build(plan, build)
+    lines = [f"{plan.study}: {plan.title}" + (" [simulated: nothing is measured]" if plan.simulated else "")]
+    for u in plan.unavailable:
+        lines.append(f"  not possible on this processor (lacks {', '.join(u.lacks)}): {u.title}" + (f"; measured instead: {u.instead}" if u.instead else ""))
+    for session, items in todo.new:
+        lines.append(f"  fresh server {session}: canaries, {', '.join(f'{i.workload}/{i.item}' for i in items)}")
+    if builds:
+        seconds += costs.setup_s
+        lines.append(f"  first made: {', '.join(Path(b).name for b in builds)} (about {costs.setup_gb:g} GB of disk under {build})")
+    lines.append(f"  about {max(1, round(seconds / 60))} min in all; what already has a result is not measured again")
+    return "\n".join(lines)

@@ -1,0 +1,168 @@
+"""From configuration to the resolved plan: launches, items, gates, all hashed without a path of any machine."""
+
+from typing import Any
+
+from rungproof.config.load import Loaded
+from rungproof.config.sections import Arm, Depth, Ladder, Strict
+from rungproof.config.suites import LadderSuite, LongSuite, StrictSuite
+from rungproof.plan.builds import environment_digest, model_digest
+from rungproof.plan.gates import gates_of
+from rungproof.plan.requests import sampling
+from rungproof.records.codec import canonical, digest
+from rungproof.records.errors import ConfigError
+from rungproof.records.plan import ArmPlan, Gate, Item, Plan, Unavailable
+
+
+def resolve(loaded: Loaded, flags: frozenset[str]) -> Plan:
+    """The plan of a loaded campaign on a processor with these flags (/proc/cpuinfo; the simulated server needs none).
+
+    Raises ConfigError, also for two arms that would launch the same server and where no arm can be served.
+    """
+    campaign, host = loaded.campaign, loaded.host
+    unavailable = _unavailable(loaded, flags)
+    out = {u.arm for u in unavailable} | {n for n, a in campaign.arms.items() if a.instead_of and a.instead_of not in {u.arm for u in unavailable}}
+    arms = tuple(_arm(loaded, name, arm) for name, arm in campaign.arms.items() if name not in out)
+    if not arms:
+        lacks = ", ".join(sorted({flag for u in unavailable for flag in u.lacks}))
+        raise ConfigError(f"config/campaigns/{loaded.name}.yaml: this processor can serve none of its arms; it lacks {lacks}. Use another host or add an arm.")
+    _refuse_equal_arms(loaded, arms)
+    sessions = [s for s in campaign.sessions if s.arm not in out]
+    items = tuple(item for session in sessions for item in _items(loaded, session.arm, session.replicate, session.workloads))
+    canary = loaded.suites[campaign.canary]
+    return Plan(
+        campaign=loaded.name,
+        study=loaded.folder,
+        title=campaign.title,
+        purpose=" ".join(campaign.purpose.split()),
+        host=loaded.host_name,
+        host_title=host.title,
+        simulated=loaded.simulated,
+        seed=campaign.seed,
+        canary={"suite": campaign.canary, "sampling": sampling(campaign.seed), "checks": canary.model_dump(by_alias=True)["checks"]},
+        arms=arms,
+        items=items,
+        seats=tuple(f"{s.arm}.{s.replicate}" for s in sessions),
+        gates=gates_of(arms, items),
+        suites=tuple(_suite_row(loaded, name) for name in sorted(loaded.suites)),
+        unavailable=unavailable,
+        limits={
+            "ready_deadline_s": host.ready_deadline_s,
+            "stop_grace_s": host.stop_grace_s,
+            "request_deadline_s": host.request_deadline_s,
+            "idle_s": host.idle_s,
+            "fault_lines": list(host.fault_lines),
+            "lock": host.lock,
+        },
+    )
+
+
+def as_text(record: Plan | Item | Gate) -> str:
+    """A plan, item or gate as one line of canonical JSON, the form in which a workflow hands it to a job."""
+    return canonical(record).decode().rstrip("\n")
+
+
+def prompts_of(loaded: Loaded, workload: str) -> dict[str, str]:
+    """Key -> text of a workload's prompts, in order (for a depth: the whole texts). Raises ConfigError."""
+    work = loaded.workloads[workload]
+    suite = loaded.suites[work.suite]
+    if isinstance(suite, StrictSuite):
+        return {prompt.id: prompt.text for prompt in suite.prompts}
+    if isinstance(suite, LongSuite):
+        folder = loaded.root / "config/suites"
+        return {text.id: (folder / text.file).read_text(encoding="utf-8") for text in suite.texts}
+    if isinstance(suite, LadderSuite) and isinstance(work, Ladder):
+        return {f"p{i:02d}": text for i, text in enumerate(suite.unique(work.rungs[-1]))}
+    raise ConfigError(f"config/suites/{work.suite}.yaml: kind {suite.kind!r} does not fit workload {workload!r} of kind {work.kind!r}")
+
+
+def classes_of(loaded: Loaded, workload: str) -> dict[str, str]:
+    """Key -> class of a strict or depth suite's prompts; empty for a ladder."""
+    suite = loaded.suites[loaded.workloads[workload].suite]
+    if isinstance(suite, StrictSuite):
+        return {prompt.id: prompt.class_ for prompt in suite.prompts}
+    return {text.id: text.class_ for text in suite.texts} if isinstance(suite, LongSuite) else {}
+
+
+def _unavailable(loaded: Loaded, flags: frozenset[str]) -> tuple[Unavailable, ...]:
+    if loaded.simulated:
+        return ()
+    lacking = {name: tuple(f for f in loaded.lanes[arm.lane].needs if f not in flags) for name, arm in loaded.campaign.arms.items()}
+    stand_ins = {arm.instead_of: name for name, arm in loaded.campaign.arms.items() if arm.instead_of and not lacking[name]}
+    return tuple(
+        Unavailable(name, loaded.campaign.arms[name].title, loaded.campaign.arms[name].lane, lacks, stand_ins.get(name, ""))
+        for name, lacks in lacking.items()
+        if lacks
+    )
+
+
+def _arm(loaded: Loaded, name: str, arm: Arm) -> ArmPlan:
+    lane = loaded.lanes[arm.lane]
+    arguments: dict[str, Any] = {**lane.arguments, **loaded.host.arguments.get(arm.lane, {}), **arm.arguments}
+    depth = arm.speculation.depth if arm.speculation else 0
+    if arm.speculation:
+        chosen = arm.speculation
+        arguments["speculative-config"] = {
+            "method": chosen.method,
+            "num_speculative_tokens": chosen.depth,
+            "prompt_lookup_max": chosen.prompt_lookup_max,
+            "prompt_lookup_min": chosen.prompt_lookup_min,
+        }
+        if loaded.simulated:
+            arguments["draft-depth"] = depth
+    launch = {
+        "engine": "simulated" if loaded.simulated else lane.engine,
+        "launcher": lane.launcher,
+        "host": loaded.host_name,
+        "environment": "simulated" if loaded.simulated else lane.environment,
+        "environment_sha256": "simulated" if loaded.simulated else environment_digest(loaded.root, lane.environment),
+        "model": lane.model,
+        "model_sha256": "simulated" if loaded.simulated else model_digest(loaded.root, loaded.models, lane.model),
+        "arguments": arguments,
+        "variables": dict(lane.variables),
+    }
+    return ArmPlan(
+        name, arm.title, arm.lane, lane.model, str(launch["environment"]), str(launch["engine"]), depth, arm.oracle or name, launch, digest(launch)
+    )
+
+
+def _refuse_equal_arms(loaded: Loaded, arms: tuple[ArmPlan, ...]) -> None:
+    seen: dict[str, str] = {}
+    for arm in arms:
+        other = seen.setdefault(arm.launch_sha256, arm.name)
+        if other != arm.name:
+            raise ConfigError(
+                f"config/campaigns/{loaded.name}.yaml: arms {other!r} and {arm.name!r} launch exactly the same server, so comparing "
+                "them would measure nothing. Change one of them or remove it."
+            )
+
+
+def _items(loaded: Loaded, arm: str, replicate: str, workloads: list[str]) -> list[Item]:
+    made = []
+    for name in workloads:
+        work = loaded.workloads[name]
+        common = {
+            "kind": work.kind,
+            "suite": work.suite,
+            "suite_sha256": loaded.suite_digests[work.suite],
+            "sampling": sampling(loaded.campaign.seed),
+        }
+        rules: dict[str, Any] = {"window": work.window}
+        specs: dict[str, dict[str, Any]] = {}
+        if isinstance(work, Strict):
+            specs["suite"] = {**common, "cap": work.cap}
+            rules["classes"] = classes_of(loaded, name)
+        elif isinstance(work, Depth):
+            specs = {str(depth): {**common, "depth": depth, "tokens": work.tokens} for depth in work.depths}
+        else:
+            specs = {f"c{c}": {**common, "concurrency": c, "passes": work.passes, "tokens": work.tokens} for c in work.rungs}
+            rules |= {"exact": work.exact, "shown": work.shown, "min_distinct": work.min_distinct}
+        made += [Item(arm, replicate, name, item, spec, digest(spec), rules) for item, spec in specs.items()]
+    return made
+
+
+def _suite_row(loaded: Loaded, name: str) -> dict[str, Any]:
+    suite = loaded.suites[name]
+    row: dict[str, Any] = {"id": name, "kind": suite.kind, "sha256": loaded.suite_digests[name], "source": suite.source}
+    if isinstance(suite, LongSuite):
+        row["texts"] = [{"id": t.id, "class": t.class_, "source": t.source, "licence": t.licence} for t in suite.texts]
+    return row

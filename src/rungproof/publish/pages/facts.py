@@ -1,0 +1,119 @@
+"""Nested facts as flat rows: rules, launch arguments, environments, knobs; equal ones said once."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rungproof.publish.pages.text import shortened
+from rungproof.records.formats import Knob
+from rungproof.records.summary import ArmInfo, SessionInfo, Summary
+
+VALUE_LIMIT, ROW_LIMIT = 160, 80
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One key and its value; `sessions` are empty where it is the same in all of them."""
+
+    key: str
+    value: str
+    sessions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KnobRow:
+    """One requested knob as found; `sessions` are empty where all of the arm's agree."""
+
+    knob: Knob
+    source: str
+    sessions: tuple[str, ...]
+
+
+def flat(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """(dotted key, text) of each leaf, keys sorted; a list of scalars is one leaf."""
+    if isinstance(value, Mapping) and value:
+        for name in sorted(value, key=str):
+            yield from flat(value[name], f"{key}.{name}" if key else str(name))
+    elif isinstance(value, (list, tuple)) and any(isinstance(item, (Mapping, list, tuple)) for item in value):
+        for index, item in enumerate(value):
+            yield from flat(item, f"{key}[{index}]")
+    elif isinstance(value, (list, tuple)):
+        yield key, ", ".join(scalar(item) for item in value) or "none"
+    else:
+        yield key, scalar(value)
+
+
+def scalar(value: Any) -> str:
+    """One value in words: yes, no, none, or as it is."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None or value == {}:
+        return "none"
+    return str(value)
+
+
+def facts(value: Any) -> list[Fact]:
+    """Flat rows of one nested value."""
+    return [Fact(key, shortened(text, VALUE_LIMIT)) for key, text in flat(value)]
+
+
+def find(value: Any, name: str) -> Any:
+    """The first value under the key `name` anywhere in nested dicts, keys in sorted order; None if there is none."""
+    if not isinstance(value, Mapping):
+        return None
+    if name in value:
+        return value[name]
+    return next((found for key in sorted(value, key=str) if (found := find(value[key], name)) is not None), None)
+
+
+def environment(sessions: Sequence[SessionInfo]) -> tuple[list[Fact], list[Fact], int]:
+    """(equal everywhere, different between sessions, how many equal ones were left off)."""
+    values: dict[str, dict[str, list[str]]] = {}
+    for session in sessions:
+        for kind, nested in (("", session.environment), ("identity", session.identity)):
+            for key, text in flat(nested, kind) if nested else ():
+                values.setdefault(key, {}).setdefault(text, []).append(session.session)
+    same, differ = [], []
+    for key, by_text in sorted(values.items()):
+        if len(by_text) == 1 and len(next(iter(by_text.values()))) == len(sessions):
+            same.append(Fact(key, shortened(next(iter(by_text)), VALUE_LIMIT)))
+        else:
+            differ += [Fact(key, shortened(text, VALUE_LIMIT), tuple(who)) for text, who in by_text.items()]
+    return same[:ROW_LIMIT], differ[:ROW_LIMIT], max(0, len(same) - ROW_LIMIT) + max(0, len(differ) - ROW_LIMIT)
+
+
+def knobs(summary: Summary) -> list[tuple[str, int, list[KnobRow]]]:
+    """Per arm: its name, how many servers were looked at, and its knobs, each once where all servers agree."""
+    arms = dict.fromkeys([arm.name for arm in summary.arms] + [session.arm for session in summary.sessions])
+    made = []
+    for arm in arms:
+        mine = [session for session in summary.sessions if session.arm == arm and session.knobs]
+        if mine:
+            made.append((arm, len(mine), _knob_rows(mine)))
+    return made
+
+
+def _knob_rows(sessions: Sequence[SessionInfo]) -> list[KnobRow]:
+    seen: dict[Knob, list[str]] = {}
+    for session in sessions:
+        for knob in session.knobs:
+            # A process id differs on every server and says nothing: without it equal knobs are equal.
+            source = re.sub(r"/proc/\d+", "/proc/<pid>", knob.source)
+            seen.setdefault(Knob(knob.name, knob.asked, knob.found, source, knob.ok), []).append(session.session)
+    rows = [KnobRow(knob, knob.source, () if len(who) == len(sessions) else tuple(who)) for knob, who in seen.items()]
+    return sorted(rows, key=lambda row: row.knob.name)
+
+
+def launches(arms: Sequence[ArmInfo]) -> list[tuple[Fact, bool]]:
+    """Launch keys of all arms: (fact, whether it is equal in all arms); where not, the arms stand in `sessions`."""
+    values: dict[str, dict[str, list[str]]] = {}
+    for arm in arms:
+        for key, text in flat(arm.launch):
+            values.setdefault(key, {}).setdefault(text, []).append(arm.name)
+    made = []
+    for key, by_text in sorted(values.items()):
+        for text, who in by_text.items():
+            equal = len(who) == len(arms)
+            made.append((Fact(key, shortened(text, VALUE_LIMIT), () if equal else tuple(who)), equal))
+    return made

@@ -1,0 +1,95 @@
+"""The page: a pure function of a campaign's summary. No clock, no network; the same summary gives the same bytes."""
+
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from rungproof.publish.pages import claims, facts, figures, geometry, rows, text, twins
+from rungproof.records.files import write_atomic
+from rungproof.records.summary import Summary
+
+
+def render(summary: Summary, to: Path) -> list[Path]:
+    """Write `index.html`, `points.csv` and `points.json` into the folder `to`; return their paths in this order.
+
+    The page expects to lie in `<results>/<campaign>/page/`: its links to evidence begin with `../`. Raises EvidenceError
+    for a qualified number without value or evidence, HostError when the disk refuses.
+    """
+    made = {
+        "index.html": html(summary).encode("utf-8"),
+        "points.csv": twins.points_csv(summary),
+        "points.json": twins.points_json(summary),
+    }
+    for name, data in made.items():
+        write_atomic(to / name, data)
+    return [to / name for name in made]
+
+
+def html(summary: Summary) -> str:
+    """The page's text."""
+    claims.check_claims(summary)
+    return _environment().get_template("index.html.j2").render(_context(summary))
+
+
+@cache
+def _environment() -> Environment:
+    """Everything is escaped; a name that is not there is an error; invisible characters are shown."""
+    made = Environment(
+        loader=PackageLoader("rungproof.publish.pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=False,
+    )
+    made.filters.update(
+        number=text.number,
+        whole=text.whole,
+        evidence=text.evidence_link,
+        shortened=text.shortened,
+        short=geometry.short,
+    )
+    made.globals.update(anchor=text.anchor, count_of=text.count_of, metric_name=text.metric_name)
+    return made
+
+
+def _shown(value: Any) -> Any:
+    """What every expression of a template passes through before it is escaped."""
+    if hasattr(value, "__html__") or not isinstance(value, str):
+        return value
+    return text.visible(value)
+
+
+def _context(summary: Summary) -> dict[str, Any]:
+    same, differ, more = facts.environment(summary.sessions)
+    canary_names, canary_sessions = rows.canary_results(summary.canaries)
+    return {
+        "s": summary,
+        "states": Counter(point.state for point in summary.points),
+        "gates": {verdict.gate for verdict in summary.verdicts},
+        "against": [row for row in rows.verdict_rows(summary) if row.source.state != "qualified"],
+        "headlines": claims.headline_rows(summary),
+        "figures": figures.figures(summary),
+        "others": figures.others(summary),
+        "unclaimed": claims.unclaimed(summary),
+        "verdicts": rows.verdict_rows(summary),
+        "strict": rows.strict_table(summary.strict),
+        "canary_checks": rows.canary_checks(summary.canaries),
+        "canary_names": canary_names,
+        "canary_sessions": canary_sessions,
+        "knobs": facts.knobs(summary),
+        "environment_same": same,
+        "environment_differ": differ,
+        "environment_more": more,
+        "attempts": rows.attempts(summary.history),
+        "rules": facts.facts(summary.rules),
+        "suites": [facts.facts(suite) for suite in summary.suites],
+        "launches": facts.launches(summary.arms),
+        "files": rows.files(summary),
+        "window": facts.find(summary.rules, "window"),
+        "stamps": figures.stamp_sources(summary),
+    }

@@ -1,0 +1,105 @@
+"""Strings for readers: hostile text made harmless to look at, numbers rounded, anchors and links to evidence.
+
+Escaping for HTML and SVG is the templates' own (autoescape); what is done here is what escaping does not do: control
+characters, characters that reorder a line of text, halves of surrogate pairs, formulas in spreadsheets, paths that
+leave the campaign's folder.
+"""
+
+import hashlib
+import math
+import re
+import unicodedata
+from urllib.parse import quote
+
+FORMULA_STARTS = "=+-@\uff1d\uff0b\uff0d\uff20"
+METRICS = {"decode_rate": "Decode rate", "aggregate": "Aggregate rate", "ttft": "Time to first token"}
+_ANCHOR = re.compile(r"[^A-Za-z0-9._/-]")
+
+
+def visible(text: str) -> str:
+    """`text` with every character that hides, reorders or cannot be written shown as its code, such as `[U+202E]`.
+
+    Line feeds and tabs stay. Letters of right-to-left scripts stay: only the invisible controls are shown.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_shown(char) for char in text)
+
+
+def _shown(char: str) -> str:
+    never = (ord(char) & 0xFFFE) == 0xFFFE or 0xFDD0 <= ord(char) <= 0xFDEF
+    hidden = never or unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+    return f"[U+{ord(char):04X}]" if hidden and char not in "\n\t" else char
+
+
+def shortened(text: str, limit: int) -> str:
+    """The first `limit` characters, and how many there are when some were left off."""
+    return text if len(text) <= limit else f"{text[:limit].rstrip()}\u2026 ({len(text)} characters)"
+
+
+def number(value: float) -> str:
+    """A measured value for people: one decimal from 100 up, two below, three significant digits below 0.1."""
+    if not math.isfinite(value):
+        return str(value)
+    size = abs(value)
+    if size >= 100:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if size >= 0.1 or size == 0 else f"{value:.3g}"
+
+
+def whole(value: float) -> str:
+    """A count, such as users or prompt tokens, in groups of three digits from 10 000 up; other numbers as they are."""
+    if value != int(value):
+        return f"{value:g}"
+    return f"{int(value):,}".replace(",", "\u202f") if abs(value) >= 10_000 else str(int(value))
+
+
+def percent_down(share: float) -> str:
+    """A share as per cent with one decimal, rounded down so that a lower bound is never overstated."""
+    return f"{math.floor(share * 1000 + 1e-9) / 10:.1f}\u00a0%"
+
+
+def count_of(k: int, n: int) -> str:
+    """`7 of 8`, or words where nothing was compared."""
+    return f"{k} of {n}" if n else "not compared"
+
+
+def bound_words(k: int, n: int, bound: float | None) -> str:
+    """What k identical outputs of n support: the exact one-sided 95 % bound in words."""
+    if not n or bound is None:
+        return "nothing compared, so nothing is supported"
+    return f"{k} of {n} supports at least {percent_down(bound)}"
+
+
+def csv_cell(value: object) -> str:
+    """One cell: numbers as Python writes them, None empty, text that a spreadsheet would run prefixed by a quote."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    text = visible(str(value))
+    runs = text.lstrip()[:1] in tuple(FORMULA_STARTS) or text[:1] in ("\t", "\n")
+    return f"'{text}" if runs else text
+
+
+def anchor(kind: str, name: str) -> str:
+    """A fragment identifier for `name`, different for different names; safe in `id` and after `#` unchanged."""
+    safe = _ANCHOR.sub("-", name)
+    if safe != name or not name:
+        safe += "-" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{kind}-{safe}"
+
+
+def evidence_link(path: str) -> str | None:
+    """The link from the page (in `<campaign>/page/`) to a file of the campaign; None for a path that leaves its folder."""
+    parts = path.split("/")
+    if not path or path.startswith("/") or "\\" in path or any(part in ("", ".", "..") for part in parts):
+        return None
+    return "../" + quote(path.encode("utf-8", "replace"), safe="/")
+
+
+def metric_name(metric: str) -> str:
+    """What a metric is called on the page; an unknown one keeps its own word."""
+    return METRICS.get(metric, metric.replace("_", " ").capitalize())

@@ -1,0 +1,1 @@
+"""File formats, states, ids and errors. Standard library only; imports no other room."""

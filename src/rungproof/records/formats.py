@@ -1,0 +1,258 @@
+"""The records that rungproof writes, one dataclass a file format. docs/records.md tells where each one lies.
+
+Every time that ends in `_ns` is on the monotonic clock of the measuring host [ns]; every `at` is UTC, ISO 8601,
+for people only: no number is computed from it. Paths are relative to the campaign's results folder.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+PointState = Literal["qualified", "withheld", "invalid", "failed", "skipped", "missing"]
+RequestState = Literal["complete", "error_in_band", "truncated", "http_error", "timeout", "client_error", "cancelled"]
+REQUEST_STATES: tuple[RequestState, ...] = (
+    "complete", "error_in_band", "truncated", "http_error", "timeout", "client_error", "cancelled",
+)  # fmt: skip
+EndKind = Literal["framed", "eof", "reset", "timeout", "refused", "cancelled", "oversize", "client_error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One thing that was not as it must be. `what` is a fixed short word; `where` names file, request or knob."""
+
+    what: str
+    found: str = ""
+    expected: str = ""
+    where: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.what}" if self.where else self.what
+        if self.found:
+            text += f" (found {self.found}" + (f"; expected {self.expected})" if self.expected else ")")
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A file that a verdict or record was made from."""
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One requested argument or variable, and what the running server shows of it."""
+
+    name: str
+    asked: str
+    found: str | None
+    source: str
+    ok: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """`server.json`: one fresh server process, as asked and as found. `boot` is its nonce, also in `model`."""
+
+    session: str
+    arm: str
+    replicate: str
+    status: Literal["ready", "failed", "skipped"]
+    reasons: tuple[Reason, ...]
+    boot: str
+    url: str
+    model: str
+    launch: dict[str, Any]
+    launch_sha256: str
+    knobs: tuple[Knob, ...]
+    identity: dict[str, Any]
+    environment: dict[str, Any]
+    pid: int | None
+    at: str
+    ready_s: float | None
+    format: Literal["rungproof.server/1"] = "rungproof.server/1"
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryCheck:
+    """One check of a canary; `token_ids` one list a request."""
+
+    name: str
+    passed: bool
+    prompt: str
+    token_ids: tuple[tuple[int, ...], ...]
+    text: str
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """`canary_before.json`, `canary_after.json`."""
+
+    session: str
+    boot: str
+    when: Literal["before", "after"]
+    by: Literal["job", "supervisor"]
+    status: Literal["passed", "failed", "no_server", "skipped"]
+    reasons: tuple[Reason, ...]
+    checks: tuple[CanaryCheck, ...]
+    raw: Input | None
+    at: str
+    format: Literal["rungproof.canary/1"] = "rungproof.canary/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """`attempts/<workload>.<item>.json`: one measuring of one item in one session; always written."""
+
+    campaign: str
+    session: str
+    boot: str
+    arm: str
+    replicate: str
+    workload: str
+    item: str
+    spec: dict[str, Any]
+    spec_sha256: str
+    status: Literal["measured", "failed", "skipped"]
+    reasons: tuple[Reason, ...]
+    raw: Input | None
+    began: str
+    ended: str
+    seconds: float
+    format: Literal["rungproof.attempt/1"] = "rungproof.attempt/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """`closed.json`: how a session ended. `sound`: both canaries passed on one boot and the server lived to the end."""
+
+    session: str
+    boot: str
+    by: Literal["job", "supervisor", "repair"]
+    sound: bool
+    reasons: tuple[Reason, ...]
+    exit: str
+    leftovers: tuple[str, ...]
+    at: str
+    lived_s: float | None
+    format: Literal["rungproof.closed/1"] = "rungproof.closed/1"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestResult:
+    """What the raw bytes of one request say. Rates are in tokens a second, None where the window was not reached."""
+
+    batch: str
+    key: str
+    state: RequestState
+    reasons: tuple[Reason, ...]
+    token_ids: tuple[int, ...]
+    completion_tokens: int | None
+    prompt_tokens: int | None
+    cached_tokens: int | None
+    finish_reason: str | None
+    text: str
+    sent_ns: int
+    ttft_ns: int | None
+    last_token_ns: int | None
+    decode_rate: float | None
+    steps: int
+    step_median_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """One barrier's worth of requests. aggregate = completion_tokens / wall [tokens/s]; None where a request did not complete."""
+
+    batch: str
+    concurrency: int
+    planned: int
+    states: dict[str, int]
+    completion_tokens: int
+    wall_ns: int
+    aggregate: float | None
+    stamp_source: Literal["kernel", "user"]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """`sessions/<session>/judged/<workload>.<item>.json`: what one attempt's raw bytes say; also, when it is sound, a copy at
+    `accepted/<arm>.<replicate>/<workload>/<item>.json`. Only state "accepted" carries numbers that may be shown."""
+
+    arm: str
+    replicate: str
+    workload: str
+    item: str
+    state: Literal["accepted", "invalid", "failed", "skipped"]
+    reasons: tuple[Reason, ...]
+    session: str
+    boot: str
+    launch_sha256: str
+    spec_sha256: str
+    spec: dict[str, Any]
+    inputs: tuple[Input, ...]
+    requests: tuple[RequestResult, ...]
+    batches: tuple[BatchResult, ...]
+    counters: dict[str, float | None]
+    judge_sha256: str
+    format: Literal["rungproof.judged/1"] = "rungproof.judged/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """Where one output left its oracle: the first index (from 0) at which they differ, and the id on each side."""
+
+    site: str
+    batch: str
+    index: int
+    got: int | None
+    oracle: int | None
+    got_length: int
+    oracle_length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`verdicts/<gate>.json`. k of n compared outputs were identical; a site is one prompt over all its repeats."""
+
+    gate: str
+    kind: str
+    title: str
+    state: Literal["qualified", "withheld", "invalid", "skipped"]
+    k: int
+    n: int
+    sites_k: int
+    sites_n: int
+    bound: float | None
+    reasons: tuple[Reason, ...]
+    divergences: tuple[Divergence, ...]
+    passes: tuple[tuple[int, int], ...]
+    minority_share: float | None
+    guards: tuple[str, ...]
+    inputs: tuple[Input, ...]
+    format: Literal["rungproof.verdict/1"] = "rungproof.verdict/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One publishable number: `id` is <arm>/<workload>/<item>/<metric>; withheld ones keep their value for the table."""
+
+    id: str
+    arm: str
+    workload: str
+    item: str
+    metric: str
+    x: float | None
+    value: float | None
+    unit: str
+    state: PointState
+    k: int
+    n: int
+    reasons: tuple[str, ...]
+    gates: tuple[str, ...]
+    session: str
+    evidence: tuple[str, ...]
+    low: float | None = None
+    high: float | None = None
+    detail: dict[str, Any] = field(default_factory=dict)

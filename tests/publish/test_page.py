@@ -1,0 +1,189 @@
+"""What a reader may rely on in a page: the same bytes, every number with its proof, everything that is not claimed in view."""
+
+import re
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from publish.parsed import Page
+from publish.sample import MORE_DEPTHS, MORE_RUNGS, empty, large, sample
+from rungproof.publish.pages import render
+from rungproof.publish.pages.render import html
+from rungproof.publish.pages.text import visible
+from rungproof.records.errors import EvidenceError
+from rungproof.records.summary import Summary
+
+
+def squeezed(text: str) -> str:
+    """Text with runs of white space as one space."""
+    return re.sub(r"\s+", " ", text)
+
+
+def test_the_same_summary_gives_the_same_bytes(tmp_path: Path) -> None:
+    """Rendering twice gives the same three files, byte for byte, and nothing else."""
+    first, second = render(sample(), tmp_path / "one"), render(sample(), tmp_path / "two")
+    assert [path.name for path in first] == ["index.html", "points.csv", "points.json"]
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+    assert sorted(path.name for path in (tmp_path / "one").iterdir()) == sorted(path.name for path in first)
+
+
+def test_a_large_campaign_stays_light() -> None:
+    """A campaign of 6 servers and more than 60 points is one file under 150 kB."""
+    summary = large()
+    assert len(summary.sessions) == 6
+    assert len(summary.points) >= 3 * (len(MORE_DEPTHS) + len(MORE_RUNGS)) == 60
+    assert len(html(summary).encode()) < 150_000
+
+
+def test_every_qualified_number_is_a_claim_linked_to_its_evidence() -> None:
+    """Each qualified point stands as <data> with its full value and id, inside a link to one of its own files."""
+    summary = sample()
+    page = Page(html(summary))
+    qualified = [point for point in summary.points if point.state == "qualified"]
+    assert qualified
+    for point in qualified:
+        shown = page.all("data", **{"data-claim": point.id})
+        assert shown, point.id
+        assert repr(point.value) in [data.attributes["value"] for data in shown]
+        for data in shown:
+            link = data.inside("a")
+            assert link is not None
+            assert unquote(link.attributes["href"]).removeprefix("../") in {*point.evidence, *(row.raw for row in summary.history)}
+
+
+def test_nothing_else_carries_a_claim() -> None:
+    """A number that is not qualified has no data-claim anywhere, in tables and charts alike."""
+    summary = sample()
+    claimed = {e.attributes["data-claim"] for e in Page(html(summary)).elements if "data-claim" in e.attributes}
+    assert claimed == {point.id for point in summary.points if point.state == "qualified"}
+
+
+def test_what_is_not_claimed_is_shown_with_value_count_and_reason() -> None:
+    """Every withheld, invalid, failed, skipped and missing point has a row with state, value, k/n, reasons and first divergence."""
+    summary = sample()
+    page = Page(html(summary))
+    rows = page.within(page.section("unclaimed"), "tr")[1:]
+    others = [point for point in summary.points if point.state != "qualified"]
+    assert {point.state for point in others} == {"withheld", "invalid", "failed", "skipped", "missing"}
+    assert len(rows) == len(others)
+    for point in others:
+        row = next(r for r in rows if f"{point.workload} {point.item}," in r.text and point.arm in r.text)
+        assert point.state in row.text
+        assert visible(point.reasons[0]) in row.text
+        if point.value is not None:
+            assert page.within(row, "data")[0].attributes["value"] == repr(point.value)
+            assert f"{point.k} of {point.n}" in row.text
+    withheld = next(r for r in rows if "ladder c2" in r.text)
+    assert "token 42 was token id 1203, the oracle has the end (length 128); 1 more diverged" in squeezed(withheld.text)
+
+
+def test_a_lossless_claim_is_only_made_where_the_campaign_makes_it() -> None:
+    """Without a lossless claim the page says so in words, near its top, and names the gates that were not passed."""
+    assert "No lossless claim is made" not in html(sample())
+    page = Page(html(replace(sample(), lossless_claim=False)))
+    header = page.all("header")[0].text
+    assert "No lossless claim is made." in header
+    assert "11 of 12 identical" in header
+
+
+def test_a_simulated_campaign_cannot_be_mistaken() -> None:
+    """Where the server was simulated, banner, title, every chart and both twins say that nothing was measured."""
+    assert "Simulated" not in html(sample())
+    page = Page(html(replace(sample(), simulated=True)))
+    assert "Simulated. Nothing was measured." in page.all("header")[0].text
+    assert page.all("title")[0].text.startswith("Simulated: ")
+    charts = [e for e in page.all("svg") if e.attributes.get("role") == "group"]
+    assert len(charts) == 4
+    assert all("simulated, not measured" in chart.text for chart in charts)
+
+
+def test_what_is_missing_is_said() -> None:
+    """Each line of the summary's list of what is missing stands in its own section."""
+    page = Page(html(sample()))
+    assert len(page.within(page.section("missing"), "li")) == len(sample().missing) == 2
+
+
+def test_a_campaign_without_points_renders_and_says_so() -> None:
+    """Before the first session there is a page; it says that nothing is qualified, draws nothing and claims nothing."""
+    page = Page(html(empty()))
+    assert page.faults == []
+    assert "Nothing is qualified." in page.section("headline").text
+    assert "There is no point at all." in page.section("unclaimed").text
+    assert page.all("svg") == []
+    assert page.all("data") == []
+
+
+@pytest.mark.parametrize("summary", [sample(), empty(), large(), replace(sample(), simulated=True, lossless_claim=False)])
+def test_every_link_leads_somewhere(summary: Summary) -> None:
+    """Each # link has its element, ids are unique, and every other link is relative and stays in the campaign's folder."""
+    page = Page(html(summary))
+    ids = [e.attributes["id"] for e in page.elements if "id" in e.attributes]
+    assert len(ids) == len(set(ids))
+    known = {"points.csv", "points.json"}
+    links = [e.attributes["href"] for e in page.elements if "href" in e.attributes]
+    assert len(links) > 20
+    for href in links:
+        if href.startswith("#"):
+            assert href[1:] in ids
+        else:
+            assert href in known or re.match(r"\.\./(sessions|accepted|verdicts)/[^:?#]+$", href), href
+            assert ".." not in href.removeprefix("../")
+    for name in ("aria-labelledby", "aria-describedby", "for"):
+        for element in page.elements:
+            assert all(part in ids for part in element.attributes.get(name, "").split()), element
+
+
+def test_headings_are_in_order_and_tables_have_headers() -> None:
+    """One h1, no heading level is skipped, every table has a caption, every th a scope, every scrolling part a name and focus."""
+    page = Page(html(sample()))
+    levels = [int(e.tag[1]) for e in page.elements if re.fullmatch(r"h[1-6]", e.tag)]
+    assert levels.count(1) == 1
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    tables = page.all("table")
+    assert len(tables) >= 9
+    for table in tables:
+        assert page.within(table, "caption")[0].text.strip()
+    assert all(e.attributes.get("scope") for e in page.all("th"))
+    scrolls = [e for e in page.elements if "scroll" in e.attributes.get("class", "").split()]
+    assert len(scrolls) >= len(tables)
+    assert all(e.attributes["tabindex"] == "0" and (e.attributes.get("aria-label") or e.attributes.get("aria-labelledby")) for e in scrolls)
+    assert page.all("html")[0].attributes["lang"] == "en"
+    assert page.all("a", **{"class": "skip"})[0].attributes["href"] == "#main"
+
+
+def test_bounds_are_words_and_never_overstated() -> None:
+    """12 of 12 supports at least 77.9 %: the exact bound is rounded down."""
+    page = Page(html(sample()))
+    assert "12 of 12 supports at least 77.9\u00a0%" in page.section("verdicts").text
+
+
+def test_an_item_measured_again_shows_both_counts() -> None:
+    """Where an item has two attempts, the history names both sessions with both counts."""
+    page = Page(html(sample()))
+    text = squeezed(page.section("history").text)
+    assert re.search(r"2 attempts \(r001\.base\.a: \d+ of \d+; r002\.base\.a: 15 of 16\)", text)
+
+
+def test_equal_knobs_are_said_once_an_arm() -> None:
+    """A knob on which all servers of an arm agree has one row; one that differs has a row a server, naming it."""
+    page = Page(html(sample()))
+    rows = [row.text for row in page.within(page.section("configuration"), "tr")]
+    assert sum("--dtype" in row for row in rows) == 3
+    assert sum("VLLM_CPU_KVCACHE_SPACE" in row for row in rows) == 6
+    assert any("only r001.base.b" in row and "not shown" in row for row in rows)
+
+
+def test_a_qualified_number_without_evidence_is_refused(tmp_path: Path) -> None:
+    """No page is written over a qualified point whose evidence is missing or lies outside the campaign's folder."""
+    summary = sample()
+    for evidence in ((), ("../../etc/passwd",), ("/etc/passwd",)):
+        bare = replace(summary.points[0], evidence=evidence)
+        with pytest.raises(EvidenceError, match="qualified, but no evidence"):
+            render(replace(summary, points=(bare,)), tmp_path)
+    with pytest.raises(EvidenceError, match="qualified without a value"):
+        render(replace(summary, points=(replace(summary.points[0], value=None),)), tmp_path)
+    assert list(tmp_path.iterdir()) == []

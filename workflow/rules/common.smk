@@ -1,0 +1,125 @@
+# What every stage needs: the configuration, the name of this run, who owns it, and what is to do in each campaign.
+# Needs: config/, results/. Makes: nothing.
+import os
+import sys
+from functools import cache
+from pathlib import Path
+
+import rungproof
+from rungproof.config.load import campaign_names, load, read_run, refuse_names
+from rungproof.measure import jobs, serving
+from rungproof.plan.machine import processor_flags
+from rungproof.plan import builds, missing, resolve
+from rungproof.plan.estimate import describe
+from rungproof.records.errors import RungproofError
+from rungproof.records.plan import split_session
+
+ROOT = Path(workflow.basedir)
+LIBRARY = Path(rungproof.__file__).parent
+
+
+def fail(error):
+    """End with the message alone: a traceback of this file would tell the user nothing."""
+    raise WorkflowError(str(error))
+
+
+try:
+    RUN_CONFIG = read_run(config)
+    CAMPAIGNS = campaign_names(ROOT)
+except RungproofError as error:
+    fail(error)
+RESULTS, BUILD = RUN_CONFIG.results, RUN_CONFIG.build
+
+# Set once by the process the user started; everything it starts inherits the same run, owner and order of campaigns.
+if workflow.is_main_process:
+    try:
+        jobs.settle(Path(RESULTS))
+    except RungproofError as error:
+        fail(error)
+    os.environ["RUNGPROOF_RUN"] = missing.next_run(Path(RESULTS).glob("*"))
+    os.environ["RUNGPROOF_OWNER"] = "{}:{}".format(*serving.owner_of(os.getpid()))
+    os.environ["RUNGPROOF_ASKED"] = " ".join(
+        name for name in CAMPAIGNS if any(arg == name or f"{RESULTS}/{name}" in arg for arg in sys.argv[1:])
+    )
+RUN = os.environ["RUNGPROOF_RUN"]
+ASKED = os.environ["RUNGPROOF_ASKED"].split() or ["campaign_v2"]
+
+FLAGS = processor_flags()
+
+# Snakemake watches the few lines of a script, not the library behind it: these digests are parameters of the rules.
+JUDGE = builds.source_digest(LIBRARY / "judge", LIBRARY / "records")
+PAGES = builds.source_digest(LIBRARY / "publish", LIBRARY / "judge", LIBRARY / "records")
+
+
+wildcard_constraints:
+    study="[a-z0-9][a-z0-9_-]*(@[a-z0-9][a-z0-9_-]*)?",
+    session=r"r[0-9][0-9][0-9]+\.[a-z0-9][a-z0-9_-]*\.[a-z]",
+    run=r"r[0-9][0-9][0-9]+",
+    arm="[a-z0-9][a-z0-9_-]*",
+    replicate="[a-z]",
+    workload="[a-z0-9][a-z0-9_-]*",
+    item="[a-z0-9][a-z0-9_-]*",
+    when="before|after",
+
+
+@cache
+def loaded(campaign):
+    try:
+        return load(ROOT, campaign, RUN_CONFIG.host)
+    except RungproofError as error:
+        fail(error)
+
+
+@cache
+def plan(campaign):
+    try:
+        return resolve.resolve(loaded(campaign), FLAGS)
+    except RungproofError as error:
+        fail(error)
+
+
+@cache
+def todo(campaign):
+    the_plan = plan(campaign)
+    try:
+        again = missing.parse_remeasure(RUN_CONFIG.remeasure, the_plan) if campaign in ASKED else ()
+        found = missing.plan_run(the_plan, Path(RESULTS, the_plan.study), RUN, again, JUDGE)
+    except RungproofError as error:
+        fail(error)
+    if workflow.is_main_process:
+        print(describe(the_plan, found, loaded(campaign).host.costs, Path(BUILD)), file=sys.stderr)
+    return found
+
+
+def campaign_of(study):
+    """The campaign behind a results folder's name on this call's host."""
+    for name in CAMPAIGNS:
+        if loaded(name).folder == study:
+            return name
+    raise WorkflowError(
+        f"{RESULTS}/{study}: no campaign writes there on this host; expected one of "
+        + ", ".join(loaded(name).folder for name in CAMPAIGNS)
+    )
+
+
+def new_items(study, session):
+    """Items that a new session of this run measures, in order; none for a session of an earlier run."""
+    return dict(todo(campaign_of(study)).new).get(session, ())
+
+
+def arm_of(study, session):
+    return plan(campaign_of(study)).arm(split_session(session)[1])
+
+
+def of_study(study, *parts):
+    return "/".join((RESULTS, study, *parts))
+
+
+def judged_files(study, item_id):
+    """Judged records of one item, newest first."""
+    return [of_study(study, path) for path in todo(campaign_of(study)).of(item_id).judged()]
+
+
+def used_items(study):
+    """Items that have, or will have, a record."""
+    return [a.item for a in todo(campaign_of(study)).assignments if a.sessions]
