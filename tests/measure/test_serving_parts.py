@@ -254,10 +254,18 @@ def test_the_vllm_command_is_the_module_with_our_name_and_port() -> None:
     argv = engines.find("vllm").argv(order(), "m-1", 8123)
     assert argv[:3] == ["/env/bin/python", "-m", "vllm.entrypoints.openai.api_server"]
     assert " ".join(argv[3:11]) == "--model /data/model --served-model-name m-1 --host 127.0.0.1 --port 8123"
-    portable = identity.portable(argv, order())
+    portable = identity.portable_command(argv, order(), "m-1")
     assert portable[0] == "<python>"
-    assert portable[4] == "<model>"
+    assert portable[4:11] == ["<model>", "--served-model-name", "<name>", "--host", "127.0.0.1", "--port", "<port>"]
+    assert portable[11:] == argv[11:]
     assert not [word for word in portable if word.startswith("/")]
+
+
+def test_a_log_line_in_a_record_holds_no_path_of_this_machine() -> None:
+    """Reasons quote the server's log, and are published: where its model and its packages lie stays out of them."""
+    line = 'File "/env/lib/python3.11/site-packages/x.py": cannot read /data/model/config.json'
+    assert order().portable(line) == 'File "<environment>/lib/python3.11/site-packages/x.py": cannot read <model>/config.json'
+    assert order(model_path="", python="/python").portable(line) == line
 
 
 def test_an_unknown_engine_is_refused_with_the_known_ones() -> None:

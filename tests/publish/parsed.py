@@ -12,8 +12,8 @@ class Element:
 
     tag: str
     attributes: dict[str, str]
-    parents: tuple["Element", ...]
-    text: str = ""
+    parents: tuple["Element", ...] = field(repr=False)
+    text: str = field(default="", repr=False)
 
     def inside(self, tag: str) -> "Element | None":
         """The nearest parent of that name."""

@@ -123,3 +123,9 @@ def judged_files(study, item_id):
 def used_items(study):
     """Items that have, or will have, a record."""
     return [a.item for a in todo(campaign_of(study)).assignments if a.sessions]
+
+
+# A mistake in a campaign that was asked for is told now, before anything is planned.
+if workflow.is_main_process:
+    for _asked in ASKED:
+        todo(_asked)

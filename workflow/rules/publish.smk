@@ -13,6 +13,7 @@ def verdict_files(study):
 rule summary:
     output:
         summary=RESULTS + "/{study}/summary.json",
+        plan=RESULTS + "/{study}/plan.json",
     input:
         judged=lambda wildcards: [path for item in used_items(wildcards.study) for path in judged_files(wildcards.study, item.id)],
         verdicts=lambda wildcards: verdict_files(wildcards.study),

@@ -9,4 +9,6 @@ with job(snakemake.log[0]):
     plan = read(Plan, Path(snakemake.input.lock))
     gate = next(g for g in plan.gates if g.id == snakemake.params.gate)
     study = Path(snakemake.input.lock).parents[2]
-    base_gate(study, plan, gate, dict(snakemake.params.sessions), snakemake.params.judge, Path(snakemake.output.verdict))
+    base_gate(
+        study, plan, gate, dict(snakemake.params.sessions), snakemake.params.judge, Path(snakemake.output.verdict)
+    )

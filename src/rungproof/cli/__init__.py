@@ -9,18 +9,30 @@ from rungproof import __version__
 from rungproof.cli import inspect
 from rungproof.records.errors import ConfigError, EvidenceError, HostError, RungproofError, ServerError, SetupError
 
-EXIT_CODE: dict[type[RungproofError], int] = {ConfigError: 2, HostError: 3, EvidenceError: 4, SetupError: 5, ServerError: 6}
+EXIT_CODE: dict[type[RungproofError], int] = {
+    ConfigError: 2,
+    HostError: 3,
+    EvidenceError: 4,
+    SetupError: 5,
+    ServerError: 6,
+}
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line of `rungproof`."""
-    made = argparse.ArgumentParser(prog="rungproof", description=__doc__.splitlines()[0], epilog="Measure with: snakemake campaign_v2 --cores 1")
+    made = argparse.ArgumentParser(
+        prog="rungproof", description=__doc__.splitlines()[0], epilog="Measure with: snakemake campaign_v2 --cores 1"
+    )
     made.add_argument("--version", action="version", version=f"rungproof {__version__}")
     words = made.add_subparsers(dest="word", required=True, metavar="COMMAND")
-    plan = words.add_parser("plan", help="what a campaign would measure now, on which servers, and roughly how long it takes")
+    plan = words.add_parser(
+        "plan", help="what a campaign would measure now, on which servers, and roughly how long it takes"
+    )
     status = words.add_parser("status", help="what is accepted, withheld and still to do")
     for one in (plan, status):
-        one.add_argument("campaign", nargs="?", default="campaign_v2", help="file under config/campaigns/ (default: %(default)s)")
+        one.add_argument(
+            "campaign", nargs="?", default="campaign_v2", help="file under config/campaigns/ (default: %(default)s)"
+        )
         one.add_argument("--host", default="", help="host profile instead of the campaign's own")
         one.add_argument("--root", type=Path, default=Path(), help="the checkout (default: this folder)")
     plan.set_defaults(run=inspect.plan)

@@ -28,9 +28,11 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            key = self.construct_object(key_node, deep=True)
             if not isinstance(key, Hashable) or key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} stands twice", key_node.start_mark)
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} stands twice", key_node.start_mark
+                )
             seen.add(key)
         return super().construct_mapping(node, deep)
 
@@ -61,7 +63,9 @@ def read_section(cls: type[S], path: Path) -> S:
 def check_section(cls: type[S], value: Any, where: str) -> S:
     """Plain values as one section; `where` names the file in the error."""
     if not isinstance(value, dict):
-        raise ConfigError(f"{where}: found {type(value).__name__}; expected keys and values ({', '.join(cls.model_fields)})")
+        raise ConfigError(
+            f"{where}: found {type(value).__name__}; expected keys and values ({', '.join(cls.model_fields)})"
+        )
     try:
         return cls.model_validate(value)
     except ValidationError as error:

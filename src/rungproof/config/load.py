@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from rungproof.config.base import check_section, read_section
-from rungproof.config.sections import Campaign, Depth, Host, Ladder, Lane, Model, Run, Strict, Workload
+from rungproof.config.sections import Campaign, Host, Ladder, Lane, Model, Run, Workload
 from rungproof.config.suites import CanarySuite, LadderSuite, LongSuite, StrictSuite, read_suite, suite_digest
 from rungproof.records.errors import ConfigError
 
 AnySuite = StrictSuite | LadderSuite | LongSuite | CanarySuite
-SECTIONS = {"strict": Strict, "depth": Depth, "ladder": Ladder}
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,9 @@ def load(root: Path, name: str, host: str = "") -> Loaded:
         _read_model(folder, lane.model, models, ())
     workloads = {key: _replaced(key, work, profile, host_name) for key, work in campaign.workloads.items()}
     for unknown in sorted(set(profile.arguments) - {path.stem for path in (folder / "lanes").glob("*.yaml")}):
-        raise ConfigError(f"config/hosts/{host_name}.yaml: arguments.{unknown}: no such lane under config/lanes/; correct or remove it")
+        raise ConfigError(
+            f"config/hosts/{host_name}.yaml: arguments.{unknown}: no such lane under config/lanes/; correct or remove it"
+        )
     suites: dict[str, AnySuite] = {campaign.canary: read_suite(folder / "suites", campaign.canary, "canary")}
     for work in workloads.values():
         suites[work.suite] = read_suite(folder / "suites", work.suite, work.kind)
@@ -94,7 +95,9 @@ def _read_model(folder: Path, name: str, into: dict[str, Model], above: tuple[st
         raise ConfigError(f"config/models/{name}.yaml: source: the models {' -> '.join((*above, name))} go in a circle")
     model = into.setdefault(name, read_section(Model, folder / "models" / f"{name}.yaml"))
     if (model.source is None) == (model.lock is None):
-        raise ConfigError(f"config/models/{name}.yaml: write either `source` (another model) or `lock` (what to download), not both or neither")
+        raise ConfigError(
+            f"config/models/{name}.yaml: write either `source` (another model) or `lock` (what to download), not both or neither"
+        )
     if model.source:
         _read_model(folder, model.source, into, (*above, name))
 
@@ -106,4 +109,5 @@ def _replaced(key: str, work: Workload, host: Host, host_name: str) -> Workload:
     where = f"config/hosts/{host_name}.yaml: workloads.{key}"
     if "kind" in changes:
         raise ConfigError(f"{where}.kind: a host cannot change the kind of a workload; remove the key")
-    return check_section(SECTIONS[work.kind], {**work.model_dump(), **changes}, where)
+    replaced: Workload = check_section(type(work), {**work.model_dump(), **changes}, where)
+    return replaced

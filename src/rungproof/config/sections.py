@@ -16,7 +16,9 @@ class Run(Section):
     results: str = Field("results", min_length=1, description="Folder that runs write to.")
     build: str = Field("build", min_length=1, description="Folder for environments and models, shared by all runs.")
     host: str = Field("", description="Host profile to use instead of the campaign's own; empty: the campaign's own.")
-    remeasure: str = Field("", description="Items to measure again on purpose: ARM[.REPLICATE]/WORKLOAD/ITEM, comma separated.")
+    remeasure: str = Field(
+        "", description="Items to measure again on purpose: ARM[.REPLICATE]/WORKLOAD/ITEM, comma separated."
+    )
 
 
 class Costs(Section):
@@ -33,24 +35,36 @@ class Host(Section):
     """config/hosts/NAME.yaml: what is particular to one class of machine."""
 
     title: str = Field(min_length=1, description="What the machine is, in words, for the page.")
-    engine: Literal["simulated"] | None = Field(None, description="simulated: replaces the engine of every lane by the simulated server.")
+    engine: Literal["simulated"] | None = Field(
+        None, description="simulated: replaces the engine of every lane by the simulated server."
+    )
     costs: Costs = Field(description="Rough costs for the estimate.")
     lock: Name = Field(description="Name of the host lock: two servers that share a device share a lock.")
     ready_deadline_s: PositiveFloat = Field(description="Longest wait for a server to be ready [s].")
     stop_grace_s: PositiveFloat = Field(description="Wait after SIGTERM before SIGKILL [s].")
     request_deadline_s: PositiveFloat = Field(description="Longest time for one batch of requests [s].")
     idle_s: PositiveFloat = Field(description="A stream without a byte for so long is a timeout [s].")
-    fault_lines: list[str] = Field(default=[], description="Regular expressions of log lines that end the wait for readiness at once.")
-    arguments: dict[Name, dict[str, Argument]] = Field(default={}, description="Arguments added to a lane on this host: LANE: {argument: value}.")
-    workloads: dict[Name, dict[str, Any]] = Field(default={}, description="Keys of a campaign's workload that this host replaces: WORKLOAD: {key: value}.")
+    fault_lines: list[str] = Field(
+        default=[], description="Regular expressions of log lines that end the wait for readiness at once."
+    )
+    arguments: dict[Name, dict[str, Argument]] = Field(
+        default={}, description="Arguments added to a lane on this host: LANE: {argument: value}."
+    )
+    workloads: dict[Name, dict[str, Any]] = Field(
+        default={}, description="Keys of a campaign's workload that this host replaces: WORKLOAD: {key: value}."
+    )
 
 
 class Model(Section):
     """config/models/NAME.yaml: a model as a recipe that makes its files."""
 
     title: str = Field(min_length=1, description="Name for people.")
-    recipe: Literal["smollm2_dequantise", "w4a16"] = Field(description="Script of measure/models/recipes that makes the checkpoint.")
-    source: Name | None = Field(None, description="Model that the recipe starts from; none: it starts from its lock file.")
+    recipe: Literal["smollm2_dequantise", "w4a16"] = Field(
+        description="Script of measure/models/recipes that makes the checkpoint."
+    )
+    source: Name | None = Field(
+        None, description="Model that the recipe starts from; none: it starts from its lock file."
+    )
     lock: str | None = Field(None, description="Lock file under envs/ with the hashes of what is downloaded.")
     licence: str = Field(min_length=1, description="Licence of the weights (SPDX).")
     quantisation: str = Field(min_length=1, description="Format of the weights, in words.")
@@ -64,14 +78,20 @@ class Lane(Section):
     engine: Literal["vllm"] = Field(description="How arguments are written and which log lines mean what.")
     launcher: Literal["process"] = Field("process", description="process: a virtual environment on this machine.")
     environment: Name = Field(description="Lock file envs/NAME.lock of the server's environment.")
-    needs: list[str] = Field(default=[], description="Processor flags (/proc/cpuinfo) without which the engine cannot serve this lane.")
-    arguments: dict[str, Argument] = Field(default={}, description="Server arguments: true writes --key, false --no-key, a mapping is written as JSON.")
+    needs: list[str] = Field(
+        default=[], description="Processor flags (/proc/cpuinfo) without which the engine cannot serve this lane."
+    )
+    arguments: dict[str, Argument] = Field(
+        default={}, description="Server arguments: true writes --key, false --no-key, a mapping is written as JSON."
+    )
     variables: dict[str, str] = Field(default={}, description="Environment variables of the server.")
 
     @model_validator(mode="after")
     def _prefix_caching_named(self) -> "Lane":
         if self.arguments.get("enable-prefix-caching") is not False:
-            raise ValueError("a lane turns prefix caching off by name: write `enable-prefix-caching: false` under arguments")
+            raise ValueError(
+                "a lane turns prefix caching off by name: write `enable-prefix-caching: false` under arguments"
+            )
         return self
 
 
@@ -89,8 +109,12 @@ class Arm(Section):
 
     title: str = Field(min_length=1, description="Name for people, used in legends.")
     lane: Name = Field(description="File under config/lanes/.")
-    oracle: Name | None = Field(None, description="Arm whose tokens this one must equal; none: this arm is the base of its lane.")
-    instead_of: Name | None = Field(None, description="Planned only on a machine whose processor cannot serve that arm's lane; none: always.")
+    oracle: Name | None = Field(
+        None, description="Arm whose tokens this one must equal; none: this arm is the base of its lane."
+    )
+    instead_of: Name | None = Field(
+        None, description="Planned only on a machine whose processor cannot serve that arm's lane; none: always."
+    )
     speculation: Speculation | None = Field(None, description="Speculative decoding; none: without.")
     arguments: dict[str, Argument] = Field(default={}, description="Server arguments that differ from the lane's.")
 
@@ -131,9 +155,13 @@ class Ladder(Section):
     passes: int = Field(ge=1, le=20, description="How many times each rung is run on a server.")
     tokens: PositiveInt = Field(128, description="Tokens of each answer (ignore_eos).")
     window: int = Field(100, ge=2, description="Tokens of the decode-rate window.")
-    exact: Literal["every-pass"] = Field("every-pass", description="Which passes must be identical for the rung to qualify.")
+    exact: Literal["every-pass"] = Field(
+        "every-pass", description="Which passes must be identical for the rung to qualify."
+    )
     shown: Literal["last", "first"] = Field("last", description="Which pass's value is shown, fixed before the run.")
-    min_distinct: PositiveInt = Field(16, description="Fewest distinct token ids of an oracle answer; below it the prompt is degenerate and refused.")
+    min_distinct: PositiveInt = Field(
+        16, description="Fewest distinct token ids of an oracle answer; below it the prompt is degenerate and refused."
+    )
 
     @model_validator(mode="after")
     def _ascending(self) -> "Ladder":
@@ -149,7 +177,9 @@ class Session(Section):
     """One fresh server and what is measured on it, in order."""
 
     arm: Name = Field(description="Arm that the server runs.")
-    replicate: Annotated[str, StringConstraints(pattern=r"^[a-z]$")] = Field(description="Which fresh server of the arm: a, b, c ...")
+    replicate: Annotated[str, StringConstraints(pattern=r"^[a-z]$")] = Field(
+        description="Which fresh server of the arm: a, b, c ..."
+    )
     workloads: list[Name] = Field(min_length=1, description="Workloads measured on it, in order.")
 
 
@@ -172,10 +202,16 @@ class Campaign(Section):
         for session in self.sessions:
             if session.arm not in self.arms:
                 problems.append(f"sessions name arm {session.arm!r}; arms are {', '.join(self.arms)}")
-            problems += [f"sessions name workload {w!r}; workloads are {', '.join(self.workloads)}" for w in session.workloads if w not in self.workloads]
+            problems += [
+                f"sessions name workload {w!r}; workloads are {', '.join(self.workloads)}"
+                for w in session.workloads
+                if w not in self.workloads
+            ]
             if len(set(session.workloads)) != len(session.workloads):
                 problems.append(f"session {session.arm}.{session.replicate} names a workload twice")
-        problems += [f"session {arm}.{rep} is planned twice" for arm, rep in sorted(set(seats)) if seats.count((arm, rep)) > 1]
+        problems += [
+            f"session {arm}.{rep} is planned twice" for arm, rep in sorted(set(seats)) if seats.count((arm, rep)) > 1
+        ]
         for name, arm in self.arms.items():
             problems += self._arm_problems(name, arm, [s.arm for s in self.sessions])
         if problems:
@@ -186,15 +222,23 @@ class Campaign(Section):
         if name not in order:
             return [f"arm {name!r} has no session"]
         if arm.instead_of is not None and (arm.instead_of not in self.arms or self.arms[arm.instead_of].instead_of):
-            return [f"arm {name!r} stands in for {arm.instead_of!r}; expected an arm that stands for itself: {', '.join(self.arms)}"]
+            return [
+                f"arm {name!r} stands in for {arm.instead_of!r}; expected an arm that stands for itself: {', '.join(self.arms)}"
+            ]
         if arm.oracle is None:
-            return [f"arm {name!r} speculates, so it needs an oracle: name the arm without speculation"] if arm.speculation else []
+            return (
+                [f"arm {name!r} speculates, so it needs an oracle: name the arm without speculation"]
+                if arm.speculation
+                else []
+            )
         other = self.arms.get(arm.oracle)
         if other is None:
             return [f"arm {name!r} names oracle {arm.oracle!r}; arms are {', '.join(self.arms)}"]
         found = []
         if other.lane != arm.lane:
-            found.append(f"arm {name!r} and its oracle {arm.oracle!r} are of different lanes ({arm.lane}, {other.lane}); an oracle is of the same lane")
+            found.append(
+                f"arm {name!r} and its oracle {arm.oracle!r} are of different lanes ({arm.lane}, {other.lane}); an oracle is of the same lane"
+            )
         if other.speculation or other.oracle:
             found.append(f"oracle {arm.oracle!r} of arm {name!r} must be a base arm without speculation")
         if arm.oracle in order and order.index(arm.oracle) > order.index(name):

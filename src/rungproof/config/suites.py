@@ -76,7 +76,9 @@ class LadderSuite(Section):
     def unique(self, count: int) -> list[str]:
         """The first `count` prompts. Raises ConfigError when there are fewer openers."""
         if count > len(self.openers):
-            raise ConfigError(f"suite {self.id}: {count} unique prompts are needed, it has {len(self.openers)} openers; add openers")
+            raise ConfigError(
+                f"suite {self.id}: {count} unique prompts are needed, it has {len(self.openers)} openers; add openers"
+            )
         return [f"{self.openers[i]} {self.prompts[i % len(self.prompts)].text}" for i in range(count)]
 
 
@@ -112,7 +114,11 @@ def read_suite(folder: Path, name: str, wanted: str) -> StrictSuite | LadderSuit
     suite = read_section(KINDS[wanted], path)
     if suite.id != name:
         raise ConfigError(f"{path}: id: found {suite.id!r}; expected {name!r}, the file's own name")
-    ids = [p.id for p in getattr(suite, "prompts", []) + getattr(suite, "texts", []) + getattr(suite, "checks", []) if hasattr(p, "id")]
+    ids = [
+        p.id
+        for p in getattr(suite, "prompts", []) + getattr(suite, "texts", []) + getattr(suite, "checks", [])
+        if hasattr(p, "id")
+    ]
     if len(set(ids)) != len(ids):
         raise ConfigError(f"{path}: an id stands twice; expected each once")
     return suite

@@ -58,7 +58,11 @@ def spread_of(item: Item, judged: Judged) -> tuple[float, float] | None:
 def detail_of(item: Item, judged: Judged) -> dict[str, object]:
     """Figures beside the value: times to first token [ms], steps, per-pass aggregates, drafts and how many were accepted."""
     ttft = [r.ttft_ns / 1e6 for r in judged.requests if r.ttft_ns is not None and not r.batch.startswith("oracle-")]
-    steps = [r.step_median_ns / 1e6 for r in judged.requests if r.step_median_ns is not None and not r.batch.startswith("oracle-")]
+    steps = [
+        r.step_median_ns / 1e6
+        for r in judged.requests
+        if r.step_median_ns is not None and not r.batch.startswith("oracle-")
+    ]
     per_step = [len(r.token_ids) / r.steps for r in judged.requests if r.steps and not r.batch.startswith("oracle-")]
     made: dict[str, object] = {
         "ttft_ms_median": median(ttft) if ttft else None,

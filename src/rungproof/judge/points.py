@@ -48,7 +48,9 @@ def _point(findings: Findings, items: Sequence[Item]) -> Point:
     used = [findings.used(item.id) for item in items]
     gates = gates_for(plan, name)
     verdicts = [findings.verdicts[g.id] for g in gates if g.id in findings.verdicts]
-    values = [value_of(i, j) if j and j.state in ("accepted", "invalid") else None for i, j in zip(items, used, strict=True)]
+    values = [
+        value_of(i, j) if j and j.state in ("accepted", "invalid") else None for i, j in zip(items, used, strict=True)
+    ]
     value = center(values) if kind == "strict" else values[0]
     state, reasons = _state(findings, items, used, gates, value)
     own = [v for v in verdicts if name in v.guards]
@@ -90,7 +92,7 @@ def _state(
     for wanted in ("failed", "invalid", "skipped"):
         bad = [j for j in used if j and j.state == wanted]
         if bad:
-            return wanted, tuple(f"{j.session}: {r}" for j in bad for r in j.reasons)[:8]  # type: ignore[return-value]
+            return wanted, tuple(f"{j.session}: {r}" for j in bad for r in j.reasons)[:8]
     reasons: list[str] = []
     if not gates:
         reasons.append("no repeat on a second fresh server is planned, so there is nothing to compare with")

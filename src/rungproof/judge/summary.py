@@ -27,7 +27,11 @@ def summarise(findings: Findings, sessions: Sequence[SessionFacts]) -> Summary:
     """Everything the tables and the page of a campaign show."""
     plan = findings.plan
     points = points_of(findings)
-    headlines = tuple(_headline(findings, arm.name, points) for arm in plan.arms if any(p.arm == arm.name and p.metric == "decode_rate" and p.x is None for p in points))
+    headlines = tuple(
+        _headline(findings, arm.name, points)
+        for arm in plan.arms
+        if any(p.arm == arm.name and p.metric == "decode_rate" and p.x is None for p in points)
+    )
     used = {j.session for item in plan.items if (j := findings.used(item.id)) and j.state == "accepted"}
     lossless = _lossless(findings, headlines)
     return Summary(
@@ -52,7 +56,7 @@ def _headline(findings: Findings, arm: str, points: Sequence[Point]) -> Headline
 def _lossless(findings: Findings, headlines: Sequence[Headline]) -> bool:
     """True when an arm with an oracle of its own lane qualified, which needs the base repeat, its own repeat and the oracle gate."""
     oracles = {a.name: a.oracle for a in findings.plan.arms}
-    return any(h.state == "qualified" and oracles[h.arm] != h.arm for h in headlines)
+    return not findings.plan.simulated and any(h.state == "qualified" and oracles[h.arm] != h.arm for h in headlines)
 
 
 def _claim(plan: Plan, points: Sequence[Point], headlines: Sequence[Headline], lossless: bool) -> str:
@@ -103,7 +107,15 @@ def _session(facts: SessionFacts, current: bool) -> SessionInfo:
 def _canaries(facts: SessionFacts) -> list[CanaryRow]:
     return [
         CanaryRow(
-            facts.server.session, canary.when, c.name, c.passed, c.prompt, c.text, len(c.token_ids), len(set(c.token_ids)), tuple(str(r) for r in c.reasons)
+            facts.server.session,
+            canary.when,
+            c.name,
+            c.passed,
+            c.prompt,
+            c.text,
+            len(c.token_ids),
+            len(set(c.token_ids)),
+            tuple(str(r) for r in c.reasons),
         )
         for canary in (facts.before, facts.after)
         if canary
@@ -136,7 +148,11 @@ def _oracle(findings: Findings, item: Item) -> dict[str, tuple[int, ...]] | None
 
 def _history(findings: Findings) -> tuple[HistoryRow, ...]:
     """Every attempt of every item, newest first, with its own count of identical outputs."""
-    return tuple(_history_row(findings, item, judged) for item in findings.plan.items for judged in findings.judged.get(item.id, ()))
+    return tuple(
+        _history_row(findings, item, judged)
+        for item in findings.plan.items
+        for judged in findings.judged.get(item.id, ())
+    )
 
 
 def _history_row(findings: Findings, item: Item, judged: Judged) -> HistoryRow:
@@ -160,13 +176,19 @@ def _missing(findings: Findings, points: Sequence[Point]) -> tuple[str, ...]:
     if plan.simulated:
         found.append("A real server: nothing on this page was measured.")
     if not any(g.kind == "base_repeat" for g in plan.gates):
-        found.append("The repeat gate: one fresh server an arm was planned, so whether the base lane repeats itself is not known and no lossless claim is made.")
+        found.append(
+            "The repeat gate: one fresh server an arm was planned, so no lossless claim is made."
+        )
     for u in plan.unavailable:
         instead = f"; {plan.arm(u.instead).title} was measured instead" if u.instead else ""
-        found.append(f"{u.title} (lane {u.lane}): the processor lacks {', '.join(u.lacks)}, so this arm cannot be served on this machine{instead}.")
+        found.append(
+            f"{u.title} (lane {u.lane}): the processor lacks {', '.join(u.lacks)}, so this arm cannot be served on this machine{instead}."
+        )
     absent = [p.id for p in points if p.state in ("missing", "failed", "invalid", "skipped")]
     if absent:
         found.append(f"{len(absent)} of {len(points)} points have no sound measurement.")
     found.append("A clean-host replay: nobody has run this plan on another machine and compared tokens and rates.")
-    found.append("A signed proof pack: these files are as they lie in the results folder of the machine that measured them.")
+    found.append(
+        "A signed proof pack: these files are as they lie in the results folder of the machine that measured them."
+    )
     return tuple(found)

@@ -1,40 +1,19 @@
 """From a closed session's files to judged and accepted records, and from those to verdict files."""
 
-import dataclasses
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rungproof.judge.attempt import Evidence, ExpectedBatch, judge_attempt
+from rungproof.judge.evidence import judge_from
 from rungproof.judge.gates import judge_gate
 from rungproof.judge.soundness import SessionFiles, soundness
 from rungproof.judge.use import in_use, pick
 from rungproof.measure.store import Folder
-from rungproof.plan.requests import batches
-from rungproof.records import raw
-from rungproof.records.codec import canonical, load_json, read, sha256
+from rungproof.records.codec import canonical, read, sha256
 from rungproof.records.errors import EvidenceError
 from rungproof.records.files import write_atomic
-from rungproof.records.formats import Attempt, Canary, Closed, Input, Judged, Reason, Verdict
+from rungproof.records.formats import Canary, Input, Judged, Verdict
 from rungproof.records.plan import Gate, Item, Plan
-
-
-def body_text(body: object) -> str:
-    """The exact bytes of a request body as latin-1 text, as the client sends and the raw file records them."""
-    return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode().decode("latin-1")
-
-
-def read_prompts(path: Path) -> dict[str, object]:
-    """Key -> text or token ids, as written by `measure.prompts`. Raises EvidenceError."""
-    try:
-        value = load_json(path.read_bytes(), str(path))
-    except OSError as error:
-        raise EvidenceError(f"{path}: cannot be read ({error.strerror}); expected the prompts of this run") from error
-    if not isinstance(value, dict) or value.get("format") != "rungproof.prompts/1" or not isinstance(value.get("prompts"), dict):
-        raise EvidenceError(f"{path}: not a prompts file (format rungproof.prompts/1)")
-    prompts: dict[str, object] = value["prompts"]
-    return prompts
 
 
 def judge_item(study: Path, session: str, item: Item, launch_sha256: str, judge_sha256: str) -> Judged:
@@ -46,45 +25,14 @@ def judge_item(study: Path, session: str, item: Item, launch_sha256: str, judge_
 
 def judge_evidence(study: Path, session: str, item: Item, launch_sha256: str, judge_sha256: str) -> Judged:
     """`judge_item` without writing. Raises EvidenceError when the session has no readable server, closing or attempt record."""
-    folder = Folder(study)
-    home = folder.session(session)
-    server, closed, attempt = folder.server(session), read(Closed, home / "closed.json"), read(Attempt, folder.attempt(session, item))
-    inputs = tuple(_input(folder, path) for path in (
-        home / "server.json", home / "canary_before.json", home / "canary_after.json", home / "closed.json",
-        folder.attempt(session, item), folder.raw(session, item), folder.prompts(session, item.arm, item.workload),
-    ) if path.exists())  # fmt: skip
-    trouble: list[Reason] = []
-    lines: tuple[raw.Line, ...] | None = None
-    expected: list[ExpectedBatch] = []
-    if attempt.status == "measured":
+
+    def read_file(path: str) -> bytes | None:
         try:
-            lines = _raw_lines(folder, session, item, attempt)
-            prompts = read_prompts(folder.prompts(session, item.arm, item.workload))
-            expected = [
-                ExpectedBatch(b.batch, tuple((body.key, body_text(body.body)) for body in b.bodies)) for b in batches(item, prompts, server.model)
-            ]
-        except EvidenceError as error:
-            trouble.append(Reason("damaged evidence", found=str(error), where=item.id))
-    evidence = Evidence(server, _canary(home, "before"), _canary(home, "after"), closed, attempt, lines, inputs)
-    judged = judge_attempt(item, launch_sha256, expected, evidence, judge_sha256)
-    if trouble:
-        return dataclasses.replace(judged, state="invalid", reasons=(*trouble, *judged.reasons))
-    return judged
+            return (study / path).read_bytes()
+        except FileNotFoundError:
+            return None
 
-
-def _raw_lines(folder: Folder, session: str, item: Item, attempt: Attempt) -> tuple[raw.Line, ...]:
-    path = folder.raw(session, item)
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise EvidenceError(f"{path.name}: cannot be read ({error.strerror})") from error
-    if attempt.raw is None or sha256(data) != attempt.raw.sha256:
-        raise EvidenceError(f"{path.name}: its sha256 is {sha256(data)[:12]}...; the record of the attempt says {attempt.raw.sha256[:12] if attempt.raw else 'none'}")
-    lines = raw.decode(data, path.name)
-    header = lines[0]
-    if not isinstance(header, raw.Header) or (header.session, header.boot, header.what) != (session, attempt.boot, item.id):
-        raise EvidenceError(f"{path.name}: its header names another measurement; expected {session} {item.id}")
-    return tuple(lines)
+    return judge_from(read_file, session, item, launch_sha256, judge_sha256)
 
 
 def _canary(home: Path, when: str) -> Canary | None:
@@ -119,7 +67,9 @@ def remeasured(newest: Path) -> None:
     judged = read(Judged, newest)
     if judged.state != "accepted":
         why = "; ".join(str(r) for r in judged.reasons[:5])
-        raise EvidenceError(f"{newest}: the new measurement is {judged.state} ({why}). Nothing changes: the record accepted before stays in use.")
+        raise EvidenceError(
+            f"{newest}: the new measurement is {judged.state} ({why}). Nothing changes: the record accepted before stays in use."
+        )
     print(f"{newest}: accepted", file=sys.stderr)
 
 
@@ -146,10 +96,19 @@ def write_soundness(study: Path, judged_files: Sequence[Path], to: dict[str, Pat
     folder = Folder(study)
     used = in_use([(path, read(Judged, path)) for path in judged_files])
     names = sorted({j.session for _, j in used})
-    sessions = [SessionFiles(folder.server(name), _canary(folder.session(name), "before"), _canary(folder.session(name), "after")) for name in names]
+    sessions = [
+        SessionFiles(
+            folder.server(name), _canary(folder.session(name), "before"), _canary(folder.session(name), "after")
+        )
+        for name in names
+    ]
     inputs = [_input(folder, path) for path, _ in used]
     for name in names:
-        inputs += [_input(folder, p) for n in ("server", "canary_before", "canary_after") if (p := folder.session(name) / f"{n}.json").exists()]
+        inputs += [
+            _input(folder, p)
+            for n in ("server", "canary_before", "canary_after")
+            if (p := folder.session(name) / f"{n}.json").exists()
+        ]
     for verdict in soundness([j for _, j in used], sessions, tuple(inputs)):
         write_atomic(to[verdict.gate], canonical(verdict))
 

@@ -23,7 +23,9 @@ def owner() -> tuple[int, int]:
         pid, start = text.split(":")
         return int(pid), int(start)
     except ValueError as error:
-        raise HostError(f"RUNGPROOF_OWNER is {text!r}; expected pid:start. Jobs are started by snakemake, not by hand.") from error
+        raise HostError(
+            f"RUNGPROOF_OWNER is {text!r}; expected pid:start. Jobs are started by snakemake, not by hand."
+        ) from error
 
 
 @contextmanager

@@ -86,7 +86,13 @@ def attempt(study: Path, session: str, workload: str, item: str) -> None:
     """Measure one item; its record says what came of it, the job never fails for it."""
     plan = Folder(study).plan(session)
     _, arm, replicate = split_session(session)
-    record = measure_item(study, session, plan.item(f"{arm}.{replicate}/{workload}/{item}"), plan, lambda line: print(line, file=sys.stderr))
+    record = measure_item(
+        study,
+        session,
+        plan.item(f"{arm}.{replicate}/{workload}/{item}"),
+        plan,
+        lambda line: print(line, file=sys.stderr),
+    )
     aloud(f"{session}: {workload}/{item}: {record.status} in {record.seconds} s {'; '.join(map(str, record.reasons))}")
 
 
@@ -118,5 +124,7 @@ def settle(results: Path, patience_s: float = 60.0) -> list[str]:
 
 def write_lock(plan: Plan, sessions: dict[str, list[str]], folder: Path) -> None:
     """campaign.lock.json (the plan, hashed by its bytes) and run.json (what this call measures), before the first request."""
-    write_atomic(folder / "run.json", canonical({"format": "rungproof.run/1", "campaign": plan.campaign, "sessions": sessions}))
+    write_atomic(
+        folder / "run.json", canonical({"format": "rungproof.run/1", "campaign": plan.campaign, "sessions": sessions})
+    )
     write_atomic(folder / "campaign.lock.json", canonical(plan))

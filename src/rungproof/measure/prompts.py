@@ -33,7 +33,9 @@ def write_prompts(loaded: Loaded, workload: str, python: Path | None, model: Pat
     write_atomic(to, canonical({"format": "rungproof.prompts/1", "workload": workload, "prompts": prompts}))
 
 
-def _ids(loaded: Loaded, suite: str, prompts: dict[str, object], python: Path | None, model: Path | None) -> dict[str, list[int]]:
+def _ids(
+    loaded: Loaded, suite: str, prompts: dict[str, object], python: Path | None, model: Path | None
+) -> dict[str, list[int]]:
     if python is None or model is None:
         return {key: list(str(text).encode()) for key, text in prompts.items()}
     texts = {text.id: loaded.root / "config/suites" / text.file for text in getattr(loaded.suites[suite], "texts", [])}

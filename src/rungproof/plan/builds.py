@@ -35,7 +35,11 @@ def build_folder(build: str, kind: str, name: str, sha: str) -> str:
 
 def source_digest(*packages: Path) -> str:
     """Digest of the Python files of some rooms: an edit of a room remakes what that room makes."""
-    files = {f"{package.name}/{path.relative_to(package)}": sha256(path.read_bytes()) for package in packages for path in sorted(package.rglob("*.py"))}
+    files = {
+        f"{package.name}/{path.relative_to(package)}": sha256(path.read_bytes())
+        for package in packages
+        for path in sorted(package.rglob("*.py"))
+    }
     return digest(files)
 
 

@@ -12,11 +12,13 @@ def item_seconds(item: Item, costs: Costs) -> float:
     """Rough time of one item [s]. A batch of c is taken to cost as much as (1 + c/4) single requests."""
     spec = item.spec
     if spec["kind"] == "strict":
-        return len(item.rules["classes"]) * float(spec["cap"]) * costs.token_s
+        return float(len(item.rules["classes"]) * spec["cap"]) * costs.token_s
     if spec["kind"] == "depth":
-        return 3 * (spec["tokens"] * costs.token_s * (1 + spec["depth"] / 4096) + spec["depth"] / 1000 * costs.prefill_1k_s)
+        depth = float(spec["depth"])
+        return 3 * (float(spec["tokens"]) * costs.token_s * (1 + depth / 4096) + depth / 1000 * costs.prefill_1k_s)
     single = float(spec["tokens"]) * costs.token_s
-    return single * spec["concurrency"] + spec["passes"] * single * (1 + spec["concurrency"] / 4)
+    concurrency = float(spec["concurrency"])
+    return single * concurrency + float(spec["passes"]) * single * (1 + concurrency / 4)
 
 
 def to_build(plan: Plan, build: Path) -> list[str]:
@@ -39,11 +41,16 @@ def describe(plan: Plan, todo: Todo, costs: Costs, build: Path) -> str:
     builds = to_build(plan, build)
     lines = [f"{plan.study}: {plan.title}" + (" [simulated: nothing is measured]" if plan.simulated else "")]
     for u in plan.unavailable:
-        lines.append(f"  not possible on this processor (lacks {', '.join(u.lacks)}): {u.title}" + (f"; measured instead: {u.instead}" if u.instead else ""))
+        lines.append(
+            f"  not possible on this processor (lacks {', '.join(u.lacks)}): {u.title}"
+            + (f"; measured instead: {u.instead}" if u.instead else "")
+        )
     for session, items in todo.new:
         lines.append(f"  fresh server {session}: canaries, {', '.join(f'{i.workload}/{i.item}' for i in items)}")
     if builds:
         seconds += costs.setup_s
-        lines.append(f"  first made: {', '.join(Path(b).name for b in builds)} (about {costs.setup_gb:g} GB of disk under {build})")
+        lines.append(
+            f"  first made: {', '.join(Path(b).name for b in builds)} (about {costs.setup_gb:g} GB of disk under {build})"
+        )
     lines.append(f"  about {max(1, round(seconds / 60))} min in all; what already has a result is not measured again")
     return "\n".join(lines)

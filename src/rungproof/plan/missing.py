@@ -86,7 +86,9 @@ def plan_run(plan: Plan, study: Path, run: str, remeasure: tuple[str, ...], judg
         candidates = [s for s in known if _candidate(study, s, item, launch)]
         good = any(_acceptable(study, s, item, judge_sha256) for s in candidates)
         wanted = item.id in remeasure or not good
-        left_out = f"skipped: gate (base repeat of {plan.arm(item.arm).oracle})" if wanted and item.arm in stopped else ""
+        left_out = (
+            f"skipped: gate (base repeat of {plan.arm(item.arm).oracle})" if wanted and item.arm in stopped else ""
+        )
         new = wanted and not left_out
         sessions = ([f"{run}.{item.seat}"] if new else []) + candidates
         assignments.append(Assignment(item, tuple(sessions), new, left_out))
@@ -95,7 +97,12 @@ def plan_run(plan: Plan, study: Path, run: str, remeasure: tuple[str, ...], judg
         items = tuple(a.item for a in assignments if a.new and a.item.seat == seat)
         if items:
             fresh.append((f"{run}.{seat}", items))
-    return Todo(run, tuple(assignments), tuple(fresh), tuple(i for i in remeasure if any(a.new and a.item.id == i for a in assignments)))
+    return Todo(
+        run,
+        tuple(assignments),
+        tuple(fresh),
+        tuple(i for i in remeasure if any(a.new and a.item.id == i for a in assignments)),
+    )
 
 
 def base_gate_failed(plan: Plan, study: Path, base: str) -> bool:
@@ -110,7 +117,9 @@ def base_gate_failed(plan: Plan, study: Path, base: str) -> bool:
             verdict = read(Verdict, path)
         except EvidenceError:
             continue
-        current = all((study / i.path).exists() and sha256((study / i.path).read_bytes()) == i.sha256 for i in verdict.inputs)
+        current = all(
+            (study / i.path).exists() and sha256((study / i.path).read_bytes()) == i.sha256 for i in verdict.inputs
+        )
         if current and verdict.state == "withheld":
             return True
     return False
@@ -139,7 +148,10 @@ def _candidate(study: Path, session: str, item: Item, launch_sha256: str) -> boo
     if not path.exists():
         return False
     try:
-        return read(Attempt, path).spec_sha256 == item.spec_sha256 and read(Server, folder / "server.json").launch_sha256 == launch_sha256
+        return (
+            read(Attempt, path).spec_sha256 == item.spec_sha256
+            and read(Server, folder / "server.json").launch_sha256 == launch_sha256
+        )
     except EvidenceError:
         return False
 

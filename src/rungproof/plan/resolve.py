@@ -7,10 +7,10 @@ from rungproof.config.sections import Arm, Depth, Ladder, Strict
 from rungproof.config.suites import LadderSuite, LongSuite, StrictSuite
 from rungproof.plan.builds import environment_digest, model_digest
 from rungproof.plan.gates import gates_of
-from rungproof.plan.requests import sampling
 from rungproof.records.codec import canonical, digest
 from rungproof.records.errors import ConfigError
 from rungproof.records.plan import ArmPlan, Gate, Item, Plan, Unavailable
+from rungproof.records.requests import sampling
 
 
 def resolve(loaded: Loaded, flags: frozenset[str]) -> Plan:
@@ -20,14 +20,20 @@ def resolve(loaded: Loaded, flags: frozenset[str]) -> Plan:
     """
     campaign, host = loaded.campaign, loaded.host
     unavailable = _unavailable(loaded, flags)
-    out = {u.arm for u in unavailable} | {n for n, a in campaign.arms.items() if a.instead_of and a.instead_of not in {u.arm for u in unavailable}}
+    out = {u.arm for u in unavailable} | {
+        n for n, a in campaign.arms.items() if a.instead_of and a.instead_of not in {u.arm for u in unavailable}
+    }
     arms = tuple(_arm(loaded, name, arm) for name, arm in campaign.arms.items() if name not in out)
     if not arms:
         lacks = ", ".join(sorted({flag for u in unavailable for flag in u.lacks}))
-        raise ConfigError(f"config/campaigns/{loaded.name}.yaml: this processor can serve none of its arms; it lacks {lacks}. Use another host or add an arm.")
+        raise ConfigError(
+            f"config/campaigns/{loaded.name}.yaml: this processor can serve none of its arms; it lacks {lacks}. Use another host or add an arm."
+        )
     _refuse_equal_arms(loaded, arms)
     sessions = [s for s in campaign.sessions if s.arm not in out]
-    items = tuple(item for session in sessions for item in _items(loaded, session.arm, session.replicate, session.workloads))
+    items = tuple(
+        item for session in sessions for item in _items(loaded, session.arm, session.replicate, session.workloads)
+    )
     canary = loaded.suites[campaign.canary]
     return Plan(
         campaign=loaded.name,
@@ -38,7 +44,11 @@ def resolve(loaded: Loaded, flags: frozenset[str]) -> Plan:
         host_title=host.title,
         simulated=loaded.simulated,
         seed=campaign.seed,
-        canary={"suite": campaign.canary, "sampling": sampling(campaign.seed), "checks": canary.model_dump(by_alias=True)["checks"]},
+        canary={
+            "suite": campaign.canary,
+            "sampling": sampling(campaign.seed),
+            "checks": canary.model_dump(by_alias=True)["checks"],
+        },
         arms=arms,
         items=items,
         seats=tuple(f"{s.arm}.{s.replicate}" for s in sessions),
@@ -72,7 +82,9 @@ def prompts_of(loaded: Loaded, workload: str) -> dict[str, str]:
         return {text.id: (folder / text.file).read_text(encoding="utf-8") for text in suite.texts}
     if isinstance(suite, LadderSuite) and isinstance(work, Ladder):
         return {f"p{i:02d}": text for i, text in enumerate(suite.unique(work.rungs[-1]))}
-    raise ConfigError(f"config/suites/{work.suite}.yaml: kind {suite.kind!r} does not fit workload {workload!r} of kind {work.kind!r}")
+    raise ConfigError(
+        f"config/suites/{work.suite}.yaml: kind {suite.kind!r} does not fit workload {workload!r} of kind {work.kind!r}"
+    )
 
 
 def classes_of(loaded: Loaded, workload: str) -> dict[str, str]:
@@ -86,10 +98,17 @@ def classes_of(loaded: Loaded, workload: str) -> dict[str, str]:
 def _unavailable(loaded: Loaded, flags: frozenset[str]) -> tuple[Unavailable, ...]:
     if loaded.simulated:
         return ()
-    lacking = {name: tuple(f for f in loaded.lanes[arm.lane].needs if f not in flags) for name, arm in loaded.campaign.arms.items()}
-    stand_ins = {arm.instead_of: name for name, arm in loaded.campaign.arms.items() if arm.instead_of and not lacking[name]}
+    lacking = {
+        name: tuple(f for f in loaded.lanes[arm.lane].needs if f not in flags)
+        for name, arm in loaded.campaign.arms.items()
+    }
+    stand_ins = {
+        arm.instead_of: name for name, arm in loaded.campaign.arms.items() if arm.instead_of and not lacking[name]
+    }
     return tuple(
-        Unavailable(name, loaded.campaign.arms[name].title, loaded.campaign.arms[name].lane, lacks, stand_ins.get(name, ""))
+        Unavailable(
+            name, loaded.campaign.arms[name].title, loaded.campaign.arms[name].lane, lacks, stand_ins.get(name, "")
+        )
         for name, lacks in lacking.items()
         if lacks
     )
@@ -121,7 +140,16 @@ def _arm(loaded: Loaded, name: str, arm: Arm) -> ArmPlan:
         "variables": dict(lane.variables),
     }
     return ArmPlan(
-        name, arm.title, arm.lane, lane.model, str(launch["environment"]), str(launch["engine"]), depth, arm.oracle or name, launch, digest(launch)
+        name,
+        arm.title,
+        arm.lane,
+        lane.model,
+        str(launch["environment"]),
+        str(launch["engine"]),
+        depth,
+        arm.oracle or name,
+        launch,
+        digest(launch),
     )
 
 
@@ -154,7 +182,9 @@ def _items(loaded: Loaded, arm: str, replicate: str, workloads: list[str]) -> li
         elif isinstance(work, Depth):
             specs = {str(depth): {**common, "depth": depth, "tokens": work.tokens} for depth in work.depths}
         else:
-            specs = {f"c{c}": {**common, "concurrency": c, "passes": work.passes, "tokens": work.tokens} for c in work.rungs}
+            specs = {
+                f"c{c}": {**common, "concurrency": c, "passes": work.passes, "tokens": work.tokens} for c in work.rungs
+            }
             rules |= {"exact": work.exact, "shown": work.shown, "min_distinct": work.min_distinct}
         made += [Item(arm, replicate, name, item, spec, digest(spec), rules) for item, spec in specs.items()]
     return made

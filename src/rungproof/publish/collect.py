@@ -16,7 +16,9 @@ from rungproof.records.summary import Summary
 R = TypeVar("R")
 
 
-def collect(study: Path, plan: Plan, judged: Sequence[Path], verdicts: Sequence[Path], left_out: Mapping[str, str]) -> Summary:
+def collect(
+    study: Path, plan: Plan, judged: Sequence[Path], verdicts: Sequence[Path], left_out: Mapping[str, str]
+) -> Summary:
     """The summary of a results folder. judged: records of all items, each item's newest first. Raises EvidenceError for a damaged file."""
     records: dict[str, list[Judged]] = {}
     for path in judged:
@@ -26,8 +28,11 @@ def collect(study: Path, plan: Plan, judged: Sequence[Path], verdicts: Sequence[
     return summarise(Findings(plan, records, read_verdicts, left_out), _sessions(study))
 
 
-def write_summary(study: Path, plan: Plan, judged: Sequence[Path], verdicts: Sequence[Path], left_out: Mapping[str, str]) -> None:
-    """Write `summary.json`."""
+def write_summary(
+    study: Path, plan: Plan, judged: Sequence[Path], verdicts: Sequence[Path], left_out: Mapping[str, str]
+) -> None:
+    """Write `plan.json` and `summary.json`."""
+    write_atomic(study / "plan.json", canonical(plan))
     write_atomic(study / "summary.json", canonical(collect(study, plan, judged, verdicts, left_out)))
 
 
@@ -41,7 +46,10 @@ def _sessions(study: Path) -> list[SessionFacts]:
     folders = sorted(path.parent for path in study.glob("sessions/*/server.json"))
     return [
         SessionFacts(
-            read(Server, f / "server.json"), _maybe(Canary, f / "canary_before.json"), _maybe(Canary, f / "canary_after.json"), _maybe(Closed, f / "closed.json")
+            read(Server, f / "server.json"),
+            _maybe(Canary, f / "canary_before.json"),
+            _maybe(Canary, f / "canary_after.json"),
+            _maybe(Closed, f / "closed.json"),
         )
         for f in folders
     ]

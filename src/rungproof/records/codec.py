@@ -58,7 +58,9 @@ def read(cls: type[Record], path: Path) -> Record:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise EvidenceError(f"{path}: cannot be read ({error.strerror}); expected a record of type {cls.__name__}") from error
+        raise EvidenceError(
+            f"{path}: cannot be read ({error.strerror}); expected a record of type {cls.__name__}"
+        ) from error
     return parse(cls, data, str(path))
 
 

@@ -10,6 +10,7 @@ import requests
 
 from rungproof.measure.serving.engines.engine import Engine
 from rungproof.measure.serving.order import Order
+from rungproof.measure.serving.running import Running
 
 ASK = """import json, sys, sysconfig as s
 print(json.dumps([sys.version.split()[0], s.get_path("purelib"), s.get_path("platlib")]))"""
@@ -36,10 +37,16 @@ def packages(folders: list[Path]) -> dict[str, str]:
     return made
 
 
-def portable(argv: list[str], order: Order) -> list[str]:
-    """A command with the paths of this machine replaced by <python> and <model>."""
-    made = [word.replace(order.model_path, "<model>") if order.model_path else word for word in argv]
-    return ["<python>", *made[1:]]
+def portable(text: str, order: Order, model: str) -> str:
+    """A text without what differs from machine to machine and from session to session: <model> and <name> in its place."""
+    return order.portable(text).replace(model, "<name>")
+
+
+def portable_command(argv: list[str], order: Order, model: str) -> list[str]:
+    """A command, so treated, its interpreter <python> and its port <port>."""
+    words = ["<python>", *(portable(word, order, model) for word in argv[1:])]
+    place = words.index("--port") + 1 if "--port" in words else len(words)
+    return [*words[:place], *(["<port>"] if place < len(words) else []), *words[place + 1 :]]
 
 
 def engine_version(url: str) -> str:
@@ -53,15 +60,14 @@ def engine_version(url: str) -> str:
     return str(value.get("version", "")) if isinstance(value, dict) else ""
 
 
-def describe(order: Order, engine: Engine, argv: list[str], url: str, log: str, runtime: tuple[str, list[Path]]) -> dict[str, Any]:
+def describe(order: Order, engine: Engine, server: Running, log: str, runtime: tuple[str, list[Path]]) -> dict[str, Any]:
     """The identity that goes into server.json. `runtime`: from `interpreter`."""
-    logged = {key: portable(["", value], order)[1] for key, value in engine.log_identity(log).items()}
     return {
         "engine": engine.name,
-        "engine_version": engine_version(url),
+        "engine_version": engine_version(server.url),
         "python": runtime[0],
         "packages": packages(runtime[1]),
         "model": order.model_identity,
-        "argv": portable(argv, order),
-        **logged,
+        "argv": portable_command(server.argv, order, server.model),
+        **{key: portable(value, order, server.model) for key, value in engine.log_identity(log).items()},
     }

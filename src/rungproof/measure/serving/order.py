@@ -45,6 +45,13 @@ class Order:
         """Requested environment variables."""
         return {name: str(value) for name, value in self.launch.get("variables", {}).items()}
 
+    def portable(self, text: str) -> str:
+        """A text, such as a line of the server's log, with <model> and <environment> for their paths on this machine."""
+        places = ((self.model_path, "<model>"), (str(Path(self.python).parent.parent), "<environment>"))
+        for path, name in places:
+            text = text.replace(path, name) if len(path) > 1 else text
+        return text
+
 
 @dataclass(frozen=True, slots=True)
 class Places:

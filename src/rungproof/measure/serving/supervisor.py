@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
@@ -93,7 +94,7 @@ class Supervisor:
         probe = ready.Probe(server.url, server.model, deadline)
         reasons = ready.wait(log, ready.PortWatch(port, find), probe, self._interrupted, deadline)
         if reasons:
-            return (*reasons, *self._tail())
+            return (*(replace(reason, found=order.portable(reason.found)) for reason in reasons), *self._tail())
         self.ready_s = round(time.monotonic() - server.began, 3)
         return self._prove(engine, server, early, runtime)
 
@@ -102,7 +103,7 @@ class Supervisor:
         late = knobs.Shown.of(server.child.pid)
         shown = late if late.whole(self.boot) else early
         self.knobs = knobs.verify(engine, self.order.arguments, self.order.variables, shown, text)
-        self.identity = identity.describe(self.order, engine, server.argv, server.url, text, runtime)
+        self.identity = identity.describe(self.order, engine, server, text, runtime)
         return knobs.reasons(self.knobs)
 
     def _interrupted(self) -> tuple[Reason, ...]:
@@ -221,7 +222,7 @@ class Supervisor:
         return Reason("owner gone", f"process {self.order.owner_pid} has ended", "the process that asked for the session")
 
     def _tail(self) -> tuple[Reason, ...]:
-        text = last_lines(self.places.server_log)
+        text = self.order.portable(last_lines(self.places.server_log))
         return (Reason("last log lines", text, where=LOG),) if text else ()
 
 

@@ -111,8 +111,9 @@ class Tracker:
         return now is not None and now.start == member.start
 
     def alive(self) -> list[Process]:
-        """Members that still run."""
-        return [found for found in self.known.values() if procfs.alive(found.pid, found.start)]
+        """Members that still run, under the names that they have now."""
+        now = [(found, procfs.process(found.pid)) for found in self.known.values()]
+        return [later for found, later in now if later is not None and later.start == found.start and not later.gone]
 
 
 def wait_gone(find: Callable[[], list[Process]], seconds: float) -> bool:

@@ -6,19 +6,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from rungproof.judge.evidence import read_prompts
 from rungproof.judge.outcome import result_of
-from rungproof.measure.accept import read_prompts
 from rungproof.measure.client import Planned, run_batch
 from rungproof.measure.store import Folder
 from rungproof.measure.workloads.canary import address_of
 from rungproof.measure.workloads.metrics import read_metrics
-from rungproof.plan.requests import batches
 from rungproof.records import raw
 from rungproof.records.codec import canonical, sha256
 from rungproof.records.errors import RungproofError
 from rungproof.records.files import append_synced, write_atomic
 from rungproof.records.formats import Attempt, Input, Reason, Server
 from rungproof.records.plan import Item, Plan
+from rungproof.records.requests import batches
 
 Status = Literal["measured", "failed", "skipped"]
 
@@ -64,9 +64,12 @@ def _measure(
 ) -> tuple[Status, tuple[Reason, ...]]:
     """Run the batches in order. It stops at the first batch with a request that did not complete: the judge finds the
     rest missing, and nothing more is spent on a measurement that cannot be accepted."""
-    prompts = read_prompts(folder.prompts(server.session, item.arm, item.workload))
+    prompts_path = folder.prompts(server.session, item.arm, item.workload)
+    prompts = read_prompts(prompts_path.read_bytes(), str(prompts_path))
     planned = batches(item, prompts, server.model)
-    append_synced(path, raw.encode([raw.Header(server.session, server.boot, item.id), read_metrics(server.url, "before")]))
+    append_synced(
+        path, raw.encode([raw.Header(server.session, server.boot, item.id), read_metrics(server.url, "before")])
+    )
     address = address_of(server.url)
     for number, batch in enumerate(planned, start=1):
         line, requests = run_batch(
@@ -79,7 +82,9 @@ def _measure(
         tokens = int(item.spec["cap"] if item.spec["kind"] == "strict" else item.spec["tokens"])
         results = [result_of(r, window=2, tokens=tokens, exact_length=False, prompt_tokens=None) for r in requests]
         done = sum(r.state == "complete" for r in results)
-        say(f"{server.session} {item.workload}/{item.item}: batch {number}/{len(planned)} {batch.batch}: {done}/{len(requests)} complete")
+        say(
+            f"{server.session} {item.workload}/{item.item}: batch {number}/{len(planned)} {batch.batch}: {done}/{len(requests)} complete"
+        )
         if done < len(requests):
             break
     append_synced(path, raw.encode([read_metrics(server.url, "after")]))

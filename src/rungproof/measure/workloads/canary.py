@@ -9,11 +9,11 @@ from rungproof.judge.canary import check
 from rungproof.judge.outcome import result_of
 from rungproof.measure.client import Address, Planned, run_batch
 from rungproof.measure.serving.order import Order
-from rungproof.plan.requests import completion
 from rungproof.records import raw
 from rungproof.records.codec import canonical, read, sha256
 from rungproof.records.files import write_atomic
 from rungproof.records.formats import Canary, CanaryCheck, Input, Reason, RequestResult, Server
+from rungproof.records.requests import completion
 
 
 def address_of(url: str) -> Address:
@@ -38,7 +38,9 @@ def run_canary(folder: Path, when: Literal["before", "after"], by: Literal["job"
     raw_path = folder / f"canary_{when}.raw.jsonl.gz"
     write_atomic(raw_path, data)
     passed = bool(checks) and all(c.passed for c in checks)
-    reasons = tuple(r for c in checks for r in c.reasons) or (() if checks else (Reason("nothing checked", "0 checks", "at least 1"),))
+    reasons = tuple(r for c in checks for r in c.reasons) or (
+        () if checks else (Reason("nothing checked", "0 checks", "at least 1"),)
+    )
     evidence = Input(f"sessions/{server.session}/{raw_path.name}", sha256(data))
     return _write(folder, _record(server, when, by, "passed" if passed else "failed", reasons, checks, evidence))
 
@@ -49,13 +51,24 @@ def _run_check(server: Server, canary: dict[str, Any], spec: dict[str, Any], lin
     for i in range(8 if spec["kind"] == "repeat8" else 1):
         name = f"{spec['id']}-{i}"
         batch, requests = run_batch(
-            address_of(server.url), [Planned(spec["id"], body)], batch=name, deadline_s=canary["deadline_s"], idle_s=canary["idle_s"]
+            address_of(server.url),
+            [Planned(spec["id"], body)],
+            batch=name,
+            deadline_s=canary["deadline_s"],
+            idle_s=canary["idle_s"],
         )
         lines += [batch, *requests]
-        results += [result_of(r, window=2, tokens=spec["max_tokens"], exact_length=False, prompt_tokens=None) for r in requests]
+        results += [
+            result_of(r, window=2, tokens=spec["max_tokens"], exact_length=False, prompt_tokens=None) for r in requests
+        ]
     reasons = check(spec["kind"], spec["expect"], results, spec["id"])
     return CanaryCheck(
-        spec["id"], not reasons, spec["prompt"], tuple(r.token_ids for r in results), results[0].text if results else "", reasons
+        spec["id"],
+        not reasons,
+        spec["prompt"],
+        tuple(r.token_ids for r in results),
+        results[0].text if results else "",
+        reasons,
     )
 
 
@@ -64,7 +77,17 @@ def _record(
     status: Literal["passed", "failed", "no_server", "skipped"], reasons: tuple[Reason, ...],
     checks: tuple[CanaryCheck, ...], evidence: Input | None,
 ) -> Canary:  # fmt: skip
-    return Canary(server.session, server.boot, when, by, status, reasons, checks, evidence, datetime.now(UTC).isoformat(timespec="seconds"))
+    return Canary(
+        server.session,
+        server.boot,
+        when,
+        by,
+        status,
+        reasons,
+        checks,
+        evidence,
+        datetime.now(UTC).isoformat(timespec="seconds"),
+    )
 
 
 def _write(folder: Path, canary: Canary) -> Canary:

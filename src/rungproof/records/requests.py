@@ -42,7 +42,9 @@ def sampling(seed: int) -> dict[str, Any]:
     }
 
 
-def completion(model: str, prompt: str | Sequence[int], tokens: int, exact_length: bool, parameters: dict[str, Any]) -> dict[str, Any]:
+def completion(
+    model: str, prompt: str | Sequence[int], tokens: int, exact_length: bool, parameters: dict[str, Any]
+) -> dict[str, Any]:
     """One completion request. exact_length: the answer goes on past its natural end until `tokens` [tokens]."""
     return {
         "model": model,
@@ -68,7 +70,9 @@ def batches(item: Item, prompts: dict[str, Any], model: str) -> tuple[BatchPlan,
         return tuple(_depth(item, key, ids, model) for key, ids in prompts.items())
     concurrency = spec["concurrency"]
     if len(prompts) < concurrency:
-        raise ConfigError(f"{item.id}: {concurrency} unique prompts are needed, the suite gives {len(prompts)}; add openers to it")
+        raise ConfigError(
+            f"{item.id}: {concurrency} unique prompts are needed, the suite gives {len(prompts)}; add openers to it"
+        )
     chosen = [
         Body(key, completion(model, text, spec["tokens"], True, spec["sampling"]))
         for key, text in list(prompts.items())[:concurrency]
@@ -80,6 +84,8 @@ def batches(item: Item, prompts: dict[str, Any], model: str) -> tuple[BatchPlan,
 def _depth(item: Item, key: str, ids: Sequence[int], model: str) -> BatchPlan:
     spec, depth = item.spec, item.spec["depth"]
     if len(ids) < depth:
-        raise ConfigError(f"{item.id}: text {key!r} has {len(ids)} tokens; {depth} are needed. Lengthen the text or lower the depth.")
+        raise ConfigError(
+            f"{item.id}: text {key!r} has {len(ids)} tokens; {depth} are needed. Lengthen the text or lower the depth."
+        )
     body = completion(model, ids[:depth], spec["tokens"], True, spec["sampling"])
     return BatchPlan(f"depth-{key}", (Body(key, body),))

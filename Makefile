@@ -1,0 +1,59 @@
+# rungproof: `make campaign_v2` measures, `make test` checks. Everything is installed under .venv and build/, nothing elsewhere.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help venv campaign_v2 smoke simulated test test-fast lint schemas clean
+
+# Some machines forbid Python to keep compiled files; every job of a campaign would pay for it.
+unexport PYTHONDONTWRITEBYTECODE
+
+VENV := .venv
+READY := $(VENV)/.ready
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3.14 python3; do command -v $$p >/dev/null 2>&1 && $$p -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' >/dev/null 2>&1 && { command -v $$p; break; }; done)
+SNAKEMAKE := $(VENV)/bin/snakemake
+
+help:  ## what can be made
+	@grep -hE '^[a-z_-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+venv: $(READY)  ## the orchestrator's environment in .venv (Python 3.11 to 3.14)
+
+$(READY): envs/orchestrator.lock pyproject.toml
+	@if [ -z "$(PYTHON)" ]; then echo "No Python 3.11, 3.12, 3.13 or 3.14 with its venv module was found on PATH." \
+	  "Install one (Debian and Ubuntu: apt-get install python3 python3-venv) or say PYTHON=/path/to/python make ..." >&2; exit 2; fi
+	@echo "Making .venv with $(PYTHON): about 130 MB to download, 500 MB on disk."
+	@if [ ! -x $(VENV)/bin/python ]; then rm -rf $(VENV); $(PYTHON) -m venv $(VENV); fi
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/orchestrator.lock || \
+	  { echo "Could not install envs/orchestrator.lock into .venv. If the package index was out of reach, run the same command again; what was downloaded is kept." >&2; exit 5; }
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+campaign_v2: $(READY)  ## measure the default campaign and make its page
+	$(SNAKEMAKE) campaign_v2 --cores 1
+
+smoke: $(READY)  ## the short campaign: one server an arm, no lossless claim
+	$(SNAKEMAKE) smoke --cores 1
+
+simulated: $(READY)  ## the whole job on the simulated server: nothing is measured
+	$(SNAKEMAKE) campaign_v2 --cores 1 --config host=simulated
+
+$(VENV)/.develop: $(READY) envs/develop.lock
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/develop.lock
+	@touch $@
+
+test: $(VENV)/.develop  ## all tests, the smoke campaign on a real vLLM among them
+	$(VENV)/bin/python -m pytest
+
+test-fast: $(VENV)/.develop  ## all tests but those that start a real server
+	$(VENV)/bin/python -m pytest -m "not real"
+
+lint: $(VENV)/.develop  ## ruff, mypy, snakefmt
+	$(VENV)/bin/ruff check src tests workflow/scripts
+	$(VENV)/bin/mypy
+	$(VENV)/bin/snakefmt --check Snakefile workflow
+
+schemas: $(READY)  ## write workflow/schemas from the typed config
+	$(VENV)/bin/python -m rungproof.config.schemas
+
+clean:  ## remove .venv and caches; results and what was built for servers are spared
+	rm -rf $(VENV) .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests workflow -name __pycache__ -type d -prune -exec rm -rf {} +
