@@ -24,7 +24,7 @@ rule summary:
     params:
         pages=PAGES,
         plan=lambda wildcards: resolve.as_text(plan(campaign_of(wildcards.study))),
-        left_out=lambda wildcards: {a.item.id: a.left_out for a in todo(campaign_of(wildcards.study)).assignments if a.left_out},
+        left_out=lambda wildcards: {a.item.id: a.left_out for a in todo(campaign_of(wildcards.study)).assignments if a.left_out and not a.sessions},
     script:
         "../scripts/summary.py"
 

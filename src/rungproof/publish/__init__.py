@@ -1,0 +1,1 @@
+"""Tables and pages: pure functions of a campaign's records."""

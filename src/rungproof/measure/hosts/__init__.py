@@ -1,0 +1,1 @@
+"""What a host is: its processor, memory and settings, as the kernel shows them."""

@@ -1,0 +1,1 @@
+"""Environments, checkpoints and tokens that servers need, each made from a lock."""

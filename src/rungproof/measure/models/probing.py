@@ -101,7 +101,13 @@ def run_logged(
         begin = file.tell()
         try:
             done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=output if answer else file, stderr=file, env=dict(variables), timeout=deadline_s, check=False
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output if answer else file,
+                stderr=file,
+                env=dict(variables),
+                timeout=deadline_s,
+                check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise SetupError(f"Could not {what}: {error}. The log is {log}.") from error

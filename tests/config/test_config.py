@@ -1,0 +1,145 @@
+"""Configuration: what ships is valid; every mistake is told with its file, key and remedy."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from rungproof.config.load import campaign_names, load, read_run, refuse_names
+from rungproof.config.schemas import SCHEMAS, schema_text
+from rungproof.plan.resolve import resolve
+from rungproof.records.errors import ConfigError
+
+ROOT = Path(__file__).resolve().parents[2]
+AVX512 = frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl"})
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A copy of config/ and envs/ that a test may break."""
+    for name in ("config", "envs"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def edit(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Change one YAML file in place."""
+    value = yaml.safe_load(path.read_text(encoding="utf-8"))
+    change(value)
+    path.write_text(yaml.safe_dump(value, sort_keys=False), encoding="utf-8")
+
+
+@pytest.mark.parametrize("host", ["", "simulated"])
+@pytest.mark.parametrize("flags", [AVX512, frozenset()], ids=["avx512", "no avx512"])
+def test_what_ships_is_valid(host: str, flags: frozenset[str]) -> None:
+    """Every campaign resolves on every kind of processor, with at least one gate."""
+    names = campaign_names(ROOT)
+    assert names == ["campaign_v2", "smoke"]
+    for name in names:
+        plan = resolve(load(ROOT, name, host), flags)
+        assert plan.gates
+        assert len({item.id for item in plan.items}) == len(plan.items)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_schemas_on_disk_are_the_types(name: str) -> None:
+    """workflow/schemas/ is what the types say; `make schemas` writes it."""
+    assert (ROOT / f"workflow/schemas/{name}.schema.json").read_text(encoding="utf-8") == schema_text(name)
+
+
+CAMPAIGN = "config/campaigns/campaign_v2.yaml"
+MISTAKES: dict[str, tuple[str, Callable[[dict[str, Any]], Any], str]] = {
+    "a key of a session is misspelt": (CAMPAIGN, lambda c: c["sessions"][0].update(replica="a"), "sessions.0.replica: unknown key"),
+    "a workload's kind is unknown": (CAMPAIGN, lambda c: c["workloads"]["strict"].update(kind="strikt"), "workloads.strict"),
+    "an arm's oracle is no arm": (CAMPAIGN, lambda c: c["arms"]["w4a16-draft3"].update(oracle="w4"), "names oracle 'w4'"),
+    "an oracle of another lane": (CAMPAIGN, lambda c: c["arms"]["w4a16-draft3"].update(oracle="bf16"), "different lanes"),
+    "drafts without an oracle": (CAMPAIGN, lambda c: c["arms"]["w4a16-draft3"].pop("oracle"), "needs an oracle"),
+    "a session of no arm": (CAMPAIGN, lambda c: c["sessions"][0].update(arm="w8"), "sessions name arm 'w8'"),
+    "a session planned twice": (CAMPAIGN, lambda c: c["sessions"].append(c["sessions"][0]), "planned twice"),
+    "an arm without a session": (CAMPAIGN, lambda c: c["arms"].update(more=c["arms"]["bf16"]), "arm 'more' has no session"),
+    "rungs that do not ascend": (CAMPAIGN, lambda c: c["workloads"]["ladder"].update(rungs=[4, 2]), "must ascend"),
+    "more users than prompts": (CAMPAIGN, lambda c: c["workloads"]["ladder"].update(rungs=[1, 5000]), "unique prompts"),
+    "a window longer than the answer": (CAMPAIGN, lambda c: c["workloads"]["depth"].update(window=500), "window is longer"),
+    "a host that is not there": (CAMPAIGN, lambda c: c.update(host="gpu9"), "hosts/gpu9.yaml: cannot be read"),
+    "a suite of another kind": (CAMPAIGN, lambda c: c["workloads"]["strict"].update(suite="ladder-v1"), "ladder-v1.yaml"),
+    "prefix caching not turned off": ("config/lanes/smollm2-w4a16.yaml", lambda c: c["arguments"].pop("enable-prefix-caching"), "enable-prefix-caching: false"),
+    "a host changes a kind": ("config/hosts/cpu.yaml", lambda c: c.update(workloads={"strict": {"kind": "depth"}}), "cannot change the kind"),
+    "a host's workload key is misspelt": ("config/hosts/cpu.yaml", lambda c: c.update(workloads={"strict": {"capp": 3}}), "capp: unknown key"),
+    "a host names no lane": ("config/hosts/cpu.yaml", lambda c: c.update(arguments={"smol": {}}), "no such lane"),
+    "a model without a beginning": ("config/models/smollm2-135m-bf16.yaml", lambda c: c.pop("lock"), "either `source`"),
+    "models in a circle": ("config/models/smollm2-135m-w4a16.yaml", lambda c: c.update(source="smollm2-135m-w4a16"), "go in a circle"),
+    "a suite that lies about its id": ("config/suites/strict-v1.yaml", lambda c: c.update(id="strict-v9"), "the file's own name"),
+    "a deadline that is no number": ("config/hosts/cpu.yaml", lambda c: c.update(idle_s="soon"), "idle_s: found 'soon'"),
+}
+
+
+@pytest.mark.parametrize(("path", "change", "says"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_told_with_file_and_remedy(root: Path, path: str, change: Callable[[dict[str, Any]], Any], says: str) -> None:
+    """The error names the file and says what is wrong, before anything starts."""
+    edit(root / path, change)
+    with pytest.raises(ConfigError) as error:
+        resolve(load(root, "campaign_v2"), AVX512)
+    assert says in str(error.value)
+    assert ".yaml" in str(error.value)
+
+
+def test_a_doubled_key_is_refused(root: Path) -> None:
+    """YAML would let the second silently win."""
+    path = root / "config/hosts/cpu.yaml"
+    path.write_text(path.read_text(encoding="utf-8") + "\nidle_s: 9\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="stands twice"):
+        load(root, "campaign_v2")
+
+
+def test_yaml_cannot_make_objects(root: Path) -> None:
+    """A tag that would run code is an error."""
+    (root / CAMPAIGN).write_text("title: !!python/object/apply:os.system ['true']\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="not valid YAML"):
+        load(root, "campaign_v2")
+
+
+def test_equal_arms_are_refused(root: Path) -> None:
+    """Two arms that launch the same server would measure nothing."""
+    edit(root / CAMPAIGN, lambda c: (c["arms"].update(twin=c["arms"]["bf16"]), c["sessions"].append({"arm": "twin", "replicate": "a", "workloads": ["strict"]})))
+    with pytest.raises(ConfigError, match="exactly the same server"):
+        resolve(load(root, "campaign_v2"), AVX512)
+
+
+def test_names_of_rules_are_refused() -> None:
+    """A campaign named like a rule would be two targets of one name."""
+    with pytest.raises(ConfigError, match="already that of a rule"):
+        refuse_names(["judge", "mine"], ["judge", "accept"])
+    refuse_names(["mine"], ["judge"])
+
+
+def test_an_unknown_key_of_a_call_is_refused() -> None:
+    """--config hots=simulated is a mistake, not a silent nothing."""
+    with pytest.raises(ConfigError, match="hots"):
+        read_run({"hots": "simulated"})
+
+
+def test_a_text_outside_the_suites_folder_is_refused(root: Path) -> None:
+    """A suite cannot pull in files from elsewhere on the machine."""
+    edit(root / "config/suites/long-v1.yaml", lambda c: c["texts"][0].update(file="../../../etc/hostname"))
+    with pytest.raises(ConfigError, match="lies outside"):
+        load(root, "campaign_v2")
+
+
+def test_a_missing_processor_feature_leaves_the_arm_out_and_says_so() -> None:
+    """Without AVX-512 the W4A16 arms are not planned, the float32 arms stand in, and the plan names what is lacking; with it, the other way round."""
+    without = resolve(load(ROOT, "campaign_v2"), frozenset({"avx2"}))
+    assert [a.name for a in without.arms] == ["f32", "f32-draft3", "bf16"]
+    assert {u.arm: u.instead for u in without.unavailable} == {"w4a16": "f32", "w4a16-draft3": "f32-draft3"}
+    assert all("avx512f" in u.lacks for u in without.unavailable)
+    full = resolve(load(ROOT, "campaign_v2"), AVX512)
+    assert [a.name for a in full.arms] == ["w4a16", "w4a16-draft3", "bf16"]
+    assert full.unavailable == ()
+
+
+def test_no_path_enters_a_digest(root: Path) -> None:
+    """The same configuration in another folder is the same plan."""
+    from rungproof.plan.resolve import as_text
+
+    assert as_text(resolve(load(root, "campaign_v2"), AVX512)) == as_text(resolve(load(ROOT, "campaign_v2"), AVX512))

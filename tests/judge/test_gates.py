@@ -1,0 +1,121 @@
+"""Gates: exact, and never satisfied by nothing."""
+
+from dataclasses import replace
+
+import pytest
+from judge.evidence_kit import LAUNCH, Kit, ladder_item, strict_item
+from rungproof.judge.attempt import judge_attempt
+from rungproof.judge.gates import judge_gate
+from rungproof.judge.soundness import SessionFiles, soundness
+from rungproof.judge.use import in_use, pick
+from rungproof.records.formats import Judged, Reason
+from rungproof.records.plan import Gate, Item
+
+RUNG = Gate("rung.base.a.ladder.c2", "ladder_rung", "t", ("base.a/ladder/c2",), ("base.a/ladder/c2",), ("base/ladder/c2",))
+REPEAT = Gate("base-repeat.base.b.strict", "base_repeat", "t", ("base.b/strict/suite",), ("base.a/strict/suite",), ("base/strict/suite",))
+
+
+def judged(item: Item, flips: dict[str, list[str]] | None = None) -> Judged:
+    """A judged attempt with some answers changed."""
+    kit = Kit(item, flips)
+    return judge_attempt(item, LAUNCH, kit.expected, kit.evidence(), "judge")
+
+
+def test_an_exact_rung_qualifies_with_its_bound() -> None:
+    """All passes identical: qualified, with sites and repeats apart and the exact one-sided bound of the sites."""
+    j = judged(ladder_item())
+    v = judge_gate(RUNG, j, j, ())
+    assert (v.state, v.k, v.n, v.sites_k, v.sites_n, v.passes) == ("qualified", 4, 4, 2, 2, ((2, 2), (2, 2)))
+    assert v.bound == pytest.approx(0.05 ** (1 / 2))
+    assert v.minority_share == 0
+
+
+def test_one_flipped_token_in_one_pass_withholds_the_rung() -> None:
+    """The verdict names pass, prompt, first index and both ids."""
+    j = judged(ladder_item(), {"pass-2": ["p1"]})
+    v = judge_gate(RUNG, j, j, ())
+    assert (v.state, v.k, v.n, v.sites_k, v.passes) == ("withheld", 3, 4, 1, ((2, 2), (1, 2)))
+    (d,) = v.divergences
+    assert (d.site, d.batch, d.index, d.got) == ("p1", "pass-2", 11, (d.oracle or 0) + 1)
+    assert v.reasons[0].found == "3/4"
+
+
+def test_a_rung_whose_oracle_alone_differs_is_withheld() -> None:
+    """Identity has no favourite: an oracle answer that no pass repeats withholds as well."""
+    j = judged(ladder_item(), {"oracle-00": ["p0"]})
+    assert judge_gate(RUNG, j, j, ()).state == "withheld"
+
+
+def test_strict_prompts_are_compared_one_by_one() -> None:
+    """Fresh server b against a: every prompt, by its key."""
+    a, b = judged(strict_item("a")), judged(strict_item("b"))
+    assert judge_gate(REPEAT, b, a, ()).state == "qualified"
+    off = judged(strict_item("b"), {"strict-01": ["p1"]})
+    v = judge_gate(REPEAT, off, a, ())
+    assert (v.state, v.k, v.n) == ("withheld", 1, 2)
+
+
+NOTHING: dict[str, tuple[Judged | None, Judged | None]] = {
+    "no subject": (None, judged(strict_item())),
+    "no oracle": (judged(strict_item("b")), None),
+    "an oracle without requests": (judged(strict_item("b")), replace(judged(strict_item()), requests=())),
+    "neither has requests": (replace(judged(strict_item("b")), requests=()), replace(judged(strict_item()), requests=())),
+    "a prompt is missing": (replace(judged(strict_item("b")), requests=judged(strict_item("b")).requests[:1]), judged(strict_item())),
+    "a prompt stands twice": (replace(judged(strict_item("b")), requests=judged(strict_item("b")).requests * 2), judged(strict_item())),
+    "an unsound oracle": (judged(strict_item("b")), replace(judged(strict_item()), state="invalid", reasons=(Reason("cache hit"),))),
+    "a failed subject": (replace(judged(strict_item("b")), state="failed"), judged(strict_item())),
+}
+
+
+@pytest.mark.parametrize(("subject", "oracle"), NOTHING.values(), ids=NOTHING)
+def test_a_gate_with_nothing_to_compare_never_qualifies(subject: Judged | None, oracle: Judged | None) -> None:
+    """Missing, empty or unsound on either side: invalid, with the reason."""
+    v = judge_gate(REPEAT, subject, oracle, ())
+    assert v.state == "invalid"
+    assert v.n == 0
+    assert v.reasons
+
+
+def test_equal_but_empty_answers_are_not_identical() -> None:
+    """Two empty token lists prove nothing."""
+    a, b = judged(strict_item("a")), judged(strict_item("b"))
+    empty = [replace(j, requests=tuple(replace(r, token_ids=()) for r in j.requests)) for j in (a, b)]
+    assert judge_gate(REPEAT, empty[1], empty[0], ()).state == "withheld"
+
+
+def test_a_rung_with_a_pass_missing_is_invalid() -> None:
+    """Two passes were planned; one is no proof."""
+    j = judged(ladder_item())
+    one = replace(j, requests=tuple(r for r in j.requests if r.batch != "pass-2"))
+    assert judge_gate(RUNG, one, one, ()).state == "invalid"
+
+
+def test_a_skipped_side_skips_the_gate() -> None:
+    """What a gate left out is skipped, not failed."""
+    j = replace(judged(ladder_item()), state="skipped", reasons=(Reason("gate"),))
+    assert judge_gate(RUNG, j, j, ()).state == "skipped"
+
+
+def test_soundness_counts_and_finds() -> None:
+    """The campaign-wide counts are 1 of 1 where all is well, name what is off, and are invalid over nothing."""
+    kit = Kit(ladder_item())
+    good = judge_attempt(kit.item, LAUNCH, kit.expected, kit.evidence(), "judge")
+    files = SessionFiles(kit.server, kit.before, kit.after)
+    by_kind = {v.kind: v for v in soundness([good], [files], ())}
+    assert {v.state for v in by_kind.values()} == {"qualified"}
+    assert (by_kind["cache_zero"].k, by_kind["cache_zero"].n) == (6, 6)
+    hit = replace(good, requests=(replace(good.requests[0], cached_tokens=None), *good.requests[1:]))
+    assert {v.kind: v for v in soundness([hit], [files], ())}["cache_zero"].k == 5
+    assert {v.state for v in soundness([], [], ())} == {"invalid"}
+    assert {v.kind: v.state for v in soundness([good], [SessionFiles(kit.server, kit.before, None)], ())}["canaries"] == "withheld"
+
+
+def test_the_newest_accepted_record_is_in_use() -> None:
+    """A failed remeasure does not push out the accepted record; a good one does."""
+    old = judged(ladder_item())
+    bad, new = replace(old, state="invalid", session="r002.base.a"), replace(old, session="r003.base.a")
+    assert pick([bad, old]) is old
+    assert pick([new, bad, old]) is new
+    assert pick([bad]) is bad
+    assert pick([]) is None
+    assert in_use([("x", bad), ("y", old)]) == [("y", old)]
