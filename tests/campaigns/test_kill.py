@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+
 from campaigns.checkout import LADDER, Checkout, wait_for
 
 Make = Callable[..., Checkout]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from campaigns.checkout import LADDER, MINI, Checkout
 
 Make = Callable[..., Checkout]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from rungproof.config.load import campaign_names, load, read_run, refuse_names
 from rungproof.config.schemas import SCHEMAS, schema_text
 from rungproof.plan.resolve import resolve

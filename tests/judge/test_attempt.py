@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+
 from judge.evidence_kit import BOOT, LAUNCH, Kit, answer, ladder_item, metrics, request, response, strict_item
 from rungproof.judge.attempt import judge_attempt
 from rungproof.judge.numbers import value_of

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+
 from judge.evidence_kit import LAUNCH, Kit, ladder_item, strict_item
 from rungproof.judge.attempt import judge_attempt
 from rungproof.judge.gates import judge_gate

@@ -6,7 +6,18 @@ from math import log2
 from typing import Any
 
 from rungproof.records.codec import build, plain
-from rungproof.records.formats import BatchResult, Divergence, Input, Judged, Knob, Point, PointState, Reason, RequestResult, Verdict
+from rungproof.records.formats import (
+    BatchResult,
+    Divergence,
+    Input,
+    Judged,
+    Knob,
+    Point,
+    PointState,
+    Reason,
+    RequestResult,
+    Verdict,
+)
 from rungproof.records.summary import ArmInfo, CanaryRow, Headline, HistoryRow, SessionInfo, StrictRow, Summary
 
 HOSTILE = '<script>alert("x")</script> \' onload="y" \u202eevil\u2066 שלום \x00\x1b[31m =1+1 {{ 7*7 }} ]]> <!--'

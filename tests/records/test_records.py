@@ -3,6 +3,7 @@
 import gzip
 
 import pytest
+
 from rungproof.records import raw
 from rungproof.records.codec import canonical, digest, parse, read
 from rungproof.records.errors import EvidenceError, HostError

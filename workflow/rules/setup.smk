@@ -1,12 +1,12 @@
 # Environments and models of real lanes, each in a folder named by the digest of its lock or recipe.
-# Needs: envs/*.lock, config/models/. Makes: <build>/envs/*/manifest.json, <build>/models/*/manifest.json.
+# Needs: envs/*.lock, config/models/. Makes: <build>/envs/*.ready, <build>/models/*.ready (copies of the manifests).
+# The outputs lie beside the folders, not in them: Snakemake removes the outputs of a job that it starts again, and must
+# not take the manifest of 2.5 GB that are whole. The digest in the name is what makes a folder new, not a file's age.
 
 
 rule environment:
     output:
-        manifest=BUILD + "/envs/{name}-{digest}/manifest.json",
-    input:
-        lock="envs/{name}.lock",
+        ready=BUILD + "/envs/{name}-{digest}.ready",
     log:
         BUILD + "/logs/environment.{name}-{digest}.log",
     conda:
@@ -14,12 +14,14 @@ rule environment:
     wildcard_constraints:
         name="[a-z0-9][a-z0-9_-]*",
         digest="[0-9a-f]+",
+    params:
+        lock="envs/{name}.lock",
     script:
         "../scripts/environment.py"
 
 
 def model_parts(wildcards):
-    """The manifest of the environment that makes the model, and its lock file or the model it starts from."""
+    """The environment that makes the model, and the model it starts from, if any."""
     for name in CAMPAIGNS:
         the_loaded = loaded(name)
         if wildcards.name in the_loaded.models and not the_loaded.simulated:
@@ -27,12 +29,16 @@ def model_parts(wildcards):
             lanes = [lane for lane in the_loaded.lanes.values() if wildcards.name == lane.model or model_is_source(the_loaded, wildcards.name, lane.model)]
             environment = builds.build_folder(BUILD, "envs", lanes[0].environment, builds.environment_digest(ROOT, lanes[0].environment))
             source = (
-                builds.build_folder(BUILD, "models", model.source, builds.model_digest(ROOT, the_loaded.models, model.source)) + "/manifest.json"
+                [builds.build_folder(BUILD, "models", model.source, builds.model_digest(ROOT, the_loaded.models, model.source)) + ".ready"]
                 if model.source
-                else model.lock
+                else []
             )
-            return {"environment": environment + "/manifest.json", "source": source}
+            return {"environment": environment + ".ready", "source": source}
     raise WorkflowError(f"{wildcards.name}: no lane of any campaign uses this model")
+
+
+def model_section(wildcards):
+    return next(loaded(c).models[wildcards.name] for c in CAMPAIGNS if wildcards.name in loaded(c).models)
 
 
 def model_is_source(the_loaded, name, of):
@@ -42,11 +48,12 @@ def model_is_source(the_loaded, name, of):
 
 rule checkpoint_files:
     output:
-        manifest=BUILD + "/models/{name}-{digest}/manifest.json",
+        ready=BUILD + "/models/{name}-{digest}.ready",
     input:
         unpack(model_parts),
     params:
-        recipe=lambda wildcards: next(loaded(c).models[wildcards.name].recipe for c in CAMPAIGNS if wildcards.name in loaded(c).models),
+        recipe=lambda wildcards: model_section(wildcards).recipe,
+        lock=lambda wildcards: model_section(wildcards).lock or "",
     log:
         BUILD + "/logs/model.{name}-{digest}.log",
     conda:
@@ -59,11 +66,11 @@ rule checkpoint_files:
 
 
 def lane_files(arm):
-    """Manifests of an arm's environment and model; none on the simulated server."""
+    """Ready marks of an arm's environment and model; none on the simulated server."""
     if arm.engine == "simulated":
         return []
     launch = arm.launch
     return [
-        builds.build_folder(BUILD, "envs", arm.environment, launch["environment_sha256"]) + "/manifest.json",
-        builds.build_folder(BUILD, "models", arm.model, launch["model_sha256"]) + "/manifest.json",
+        builds.build_folder(BUILD, "envs", arm.environment, launch["environment_sha256"]) + ".ready",
+        builds.build_folder(BUILD, "models", arm.model, launch["model_sha256"]) + ".ready",
     ]

@@ -4,11 +4,6 @@ from rungproof.measure.job import aloud, job
 from rungproof.measure.models.environments import make_environment
 
 with job(snakemake.log[0]):
-    make_environment(
-        snakemake.wildcards.name,
-        Path(snakemake.input.lock),
-        Path(snakemake.output.manifest).parent,
-        None,
-        Path(snakemake.log[0] + ".pip"),
-        aloud,
-    )
+    to = Path(snakemake.output.ready).with_suffix("")
+    make_environment(snakemake.wildcards.name, Path(snakemake.params.lock), to, None, Path(snakemake.log[0] + ".pip"), aloud)
+    Path(snakemake.output.ready).write_bytes((to / "manifest.json").read_bytes())

@@ -4,8 +4,10 @@ from rungproof.measure.job import aloud, job
 from rungproof.measure.models.checkpoints import Sources, make_checkpoint
 
 with job(snakemake.log[0]):
-    source = Path(snakemake.input.source)
-    sources = Sources(model=source.parent) if source.name == "manifest.json" else Sources(lock=source)
-    python = Path(snakemake.input.environment).parent / "bin/python"
+    lock, source = snakemake.params.lock, snakemake.input.source
+    sources = Sources(lock=Path(lock)) if lock else Sources(model=Path(source[0]).with_suffix(""))
+    python = Path(snakemake.input.environment).with_suffix("") / "bin/python"
+    to = Path(snakemake.output.ready).with_suffix("")
     recipe = {"name": snakemake.wildcards.name, "recipe": snakemake.params.recipe}
-    make_checkpoint(recipe, python, Path(snakemake.output.manifest).parent, sources, Path(snakemake.log[0] + ".recipe"), aloud)
+    make_checkpoint(recipe, python, to, sources, Path(snakemake.log[0] + ".recipe"), aloud)
+    Path(snakemake.output.ready).write_bytes((to / "manifest.json").read_bytes())

@@ -5,7 +5,7 @@ from rungproof.measure.job import job
 from rungproof.measure.prompts import write_prompts
 
 with job(snakemake.log[0]):
-    environment, model = [Path(path).parent for path in snakemake.input.lane] or (None, None)
+    environment, model = [Path(path).with_suffix("") for path in snakemake.input.lane] or (None, None)
     python = environment / "bin/python" if environment else None
     loaded = load(Path(snakemake.params.root), snakemake.params.campaign, snakemake.params.host)
     write_prompts(loaded, snakemake.wildcards.workload, python, model, Path(snakemake.output.prompts))

@@ -17,6 +17,7 @@ from typing import Any
 from rungproof.measure.models import probing
 from rungproof.measure.models.environments import announce, pip_variables
 from rungproof.measure.store import write_atomic
+from rungproof.plan.builds import recipe_digest
 from rungproof.records import codec
 from rungproof.records.errors import EvidenceError, SetupError
 
@@ -44,17 +45,6 @@ def recipe_script(recipe: str) -> Path:
     if recipe not in (*RECIPES, "tokenise"):
         raise SetupError(f"recipe {recipe!r}: not one of {', '.join(RECIPES)}")
     return Path(str(resources.files("rungproof.measure.models") / "recipes" / f"{recipe}.py"))
-
-
-def recipe_digest(script: bytes, lock: bytes | None, source_digest: str | None) -> str:
-    """sha256 that names a checkpoint before it is made: of the script, the lock and the source's own recipe digest."""
-    return codec.digest(
-        {
-            "script": codec.sha256(script),
-            "lock": None if lock is None else codec.sha256(lock),
-            "source": source_digest,
-        }
-    )
 
 
 def make_checkpoint(
