@@ -22,7 +22,7 @@ $(READY): envs/orchestrator.lock pyproject.toml
 	  "Install one (Debian and Ubuntu: apt-get install python3 python3-venv) or say PYTHON=/path/to/python make ..." >&2; exit 2; fi
 	@echo "Making .venv with $(PYTHON): about 130 MB to download, 500 MB on disk."
 	@if [ ! -x $(VENV)/bin/python ]; then rm -rf $(VENV); $(PYTHON) -m venv $(VENV); fi
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/orchestrator.lock || \
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r envs/orchestrator.lock || \
 	  { echo "Could not install envs/orchestrator.lock into .venv. If the package index was out of reach, run the same command again; what was downloaded is kept." >&2; exit 5; }
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
@@ -37,7 +37,7 @@ simulated: $(READY)  ## the whole job on the simulated server: nothing is measur
 	$(SNAKEMAKE) campaign_v2 --cores 1 --config host=simulated
 
 $(VENV)/.develop: $(READY) envs/develop.lock
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/develop.lock
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r envs/develop.lock
 	@touch $@
 
 test: $(VENV)/.develop  ## all tests, the smoke campaign on a real vLLM among them

@@ -34,3 +34,11 @@ for _name in CAMPAIGNS:
         localrule: True
         input:
             lambda wildcards, name=_name: campaign_files(name),
+
+
+onsuccess:
+    print_closing()
+
+
+onerror:
+    print_closing()

@@ -11,6 +11,7 @@ from rungproof.measure import jobs, serving
 from rungproof.plan.machine import processor_flags
 from rungproof.plan import builds, missing, resolve
 from rungproof.plan.estimate import describe
+from rungproof.publish.words import closing
 from rungproof.records.errors import RungproofError
 from rungproof.records.plan import split_session
 

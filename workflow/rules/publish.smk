@@ -73,3 +73,8 @@ def campaign_files(name):
     ]
     tables = [of_study(study, "tables", f"{table}.parquet") for table in TABLES]
     return accepted + again + tables + [of_study(study, "page", "index.html")]
+
+
+def print_closing():
+    for name in ASKED:
+        print(closing(Path(of_study(loaded(name).folder))), file=sys.stderr)
