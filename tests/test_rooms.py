@@ -48,7 +48,9 @@ def broken(src: Path) -> list[str]:
             elif top == "rungproof":
                 bad = room != "cli" and bool(rest) and rest[0] != room and rest[0] not in OURS.get(room, set())
             else:
-                bad = top not in sys.stdlib_module_names | ALLOWED.get(room, set()) or (room in ("judge", "records") and top in EFFECTS)
+                bad = top not in sys.stdlib_module_names | ALLOWED.get(room, set()) or (
+                    room in ("judge", "records") and top in EFFECTS
+                )
             if bad:
                 out.append(f"{path.relative_to(src)} imports {name}: not allowed for {room}")
     return out
@@ -96,7 +98,11 @@ def test_side_effects_stand_where_they_belong() -> None:
         where = path.relative_to(SRC).as_posix()
         names = calls(path)
         if room == "judge":
-            assert not {n for n in names if n == "open" or n.split(".")[-1] in {"read_bytes", "read_text", "write_bytes", "write_text"}}, where
+            assert not {
+                n
+                for n in names
+                if n == "open" or n.split(".")[-1] in {"read_bytes", "read_text", "write_bytes", "write_text"}
+            }, where
         if not where.startswith("measure/serving/"):
             assert not names & {"os.kill", "os.killpg", "signal.pidfd_send_signal"}, where
         if "socket" in set(imports(path)):
@@ -124,7 +130,9 @@ def test_everything_public_has_a_docstring() -> None:
             without.append(str(path))
         classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
         for node in [*tree.body, *(inner for one in classes if not one.name.startswith("_") for inner in one.body)]:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith(
+                "_"
+            ):
                 without += [] if ast.get_docstring(node) else [f"{path.relative_to(SRC)}: {node.name}"]
     assert without == []
 
@@ -135,6 +143,8 @@ def test_the_public_address_of_torch_stands_in_one_file() -> None:
         p.relative_to(ROOT).as_posix()
         for folder in ("envs", "src", "workflow", "config", "profiles")
         for p in (ROOT / folder).rglob("*")
-        if p.is_file() and p.suffix in {".txt", ".py", ".lock", ".in", ".yaml", ".smk", ".md"} and "download.pytorch.org" in p.read_text(encoding="utf-8")
+        if p.is_file()
+        and p.suffix in {".txt", ".py", ".lock", ".in", ".yaml", ".smk", ".md"}
+        and "download.pytorch.org" in p.read_text(encoding="utf-8")
     ]
     assert holders == ["envs/torch-cpu-index.txt"]

@@ -52,32 +52,86 @@ def test_schemas_on_disk_are_the_types(name: str) -> None:
 
 CAMPAIGN = "config/campaigns/campaign_v2.yaml"
 MISTAKES: dict[str, tuple[str, Callable[[dict[str, Any]], Any], str]] = {
-    "a key of a session is misspelt": (CAMPAIGN, lambda c: c["sessions"][0].update(replica="a"), "sessions.0.replica: unknown key"),
-    "a workload's kind is unknown": (CAMPAIGN, lambda c: c["workloads"]["strict"].update(kind="strikt"), "workloads.strict"),
-    "an arm's oracle is no arm": (CAMPAIGN, lambda c: c["arms"]["w4a16-draft3"].update(oracle="w4"), "names oracle 'w4'"),
-    "an oracle of another lane": (CAMPAIGN, lambda c: c["arms"]["w4a16-draft3"].update(oracle="bf16"), "different lanes"),
+    "a key of a session is misspelt": (
+        CAMPAIGN,
+        lambda c: c["sessions"][0].update(replica="a"),
+        "sessions.0.replica: unknown key",
+    ),
+    "a workload's kind is unknown": (
+        CAMPAIGN,
+        lambda c: c["workloads"]["strict"].update(kind="strikt"),
+        "workloads.strict",
+    ),
+    "an arm's oracle is no arm": (
+        CAMPAIGN,
+        lambda c: c["arms"]["w4a16-draft3"].update(oracle="w4"),
+        "names oracle 'w4'",
+    ),
+    "an oracle of another lane": (
+        CAMPAIGN,
+        lambda c: c["arms"]["w4a16-draft3"].update(oracle="bf16"),
+        "different lanes",
+    ),
     "drafts without an oracle": (CAMPAIGN, lambda c: c["arms"]["w4a16-draft3"].pop("oracle"), "needs an oracle"),
     "a session of no arm": (CAMPAIGN, lambda c: c["sessions"][0].update(arm="w8"), "sessions name arm 'w8'"),
     "a session planned twice": (CAMPAIGN, lambda c: c["sessions"].append(c["sessions"][0]), "planned twice"),
-    "an arm without a session": (CAMPAIGN, lambda c: c["arms"].update(more=c["arms"]["bf16"]), "arm 'more' has no session"),
+    "an arm without a session": (
+        CAMPAIGN,
+        lambda c: c["arms"].update(more=c["arms"]["bf16"]),
+        "arm 'more' has no session",
+    ),
     "rungs that do not ascend": (CAMPAIGN, lambda c: c["workloads"]["ladder"].update(rungs=[4, 2]), "must ascend"),
     "more users than prompts": (CAMPAIGN, lambda c: c["workloads"]["ladder"].update(rungs=[1, 5000]), "unique prompts"),
-    "a window longer than the answer": (CAMPAIGN, lambda c: c["workloads"]["depth"].update(window=500), "window is longer"),
+    "a window longer than the answer": (
+        CAMPAIGN,
+        lambda c: c["workloads"]["depth"].update(window=500),
+        "window is longer",
+    ),
     "a host that is not there": (CAMPAIGN, lambda c: c.update(host="gpu9"), "hosts/gpu9.yaml: cannot be read"),
-    "a suite of another kind": (CAMPAIGN, lambda c: c["workloads"]["strict"].update(suite="ladder-v1"), "ladder-v1.yaml"),
-    "prefix caching not turned off": ("config/lanes/smollm2-w4a16.yaml", lambda c: c["arguments"].pop("enable-prefix-caching"), "enable-prefix-caching: false"),
-    "a host changes a kind": ("config/hosts/cpu.yaml", lambda c: c.update(workloads={"strict": {"kind": "depth"}}), "cannot change the kind"),
-    "a host's workload key is misspelt": ("config/hosts/cpu.yaml", lambda c: c.update(workloads={"strict": {"capp": 3}}), "capp: unknown key"),
+    "a suite of another kind": (
+        CAMPAIGN,
+        lambda c: c["workloads"]["strict"].update(suite="ladder-v1"),
+        "ladder-v1.yaml",
+    ),
+    "prefix caching not turned off": (
+        "config/lanes/smollm2-w4a16.yaml",
+        lambda c: c["arguments"].pop("enable-prefix-caching"),
+        "enable-prefix-caching: false",
+    ),
+    "a host changes a kind": (
+        "config/hosts/cpu.yaml",
+        lambda c: c.update(workloads={"strict": {"kind": "depth"}}),
+        "cannot change the kind",
+    ),
+    "a host's workload key is misspelt": (
+        "config/hosts/cpu.yaml",
+        lambda c: c.update(workloads={"strict": {"capp": 3}}),
+        "capp: unknown key",
+    ),
     "a host names no lane": ("config/hosts/cpu.yaml", lambda c: c.update(arguments={"smol": {}}), "no such lane"),
     "a model without a beginning": ("config/models/smollm2-135m-bf16.yaml", lambda c: c.pop("lock"), "either `source`"),
-    "models in a circle": ("config/models/smollm2-135m-w4a16.yaml", lambda c: c.update(source="smollm2-135m-w4a16"), "go in a circle"),
-    "a suite that lies about its id": ("config/suites/strict-v1.yaml", lambda c: c.update(id="strict-v9"), "the file's own name"),
-    "a deadline that is no number": ("config/hosts/cpu.yaml", lambda c: c.update(idle_s="soon"), "idle_s: found 'soon'"),
+    "models in a circle": (
+        "config/models/smollm2-135m-w4a16.yaml",
+        lambda c: c.update(source="smollm2-135m-w4a16"),
+        "go in a circle",
+    ),
+    "a suite that lies about its id": (
+        "config/suites/strict-v1.yaml",
+        lambda c: c.update(id="strict-v9"),
+        "the file's own name",
+    ),
+    "a deadline that is no number": (
+        "config/hosts/cpu.yaml",
+        lambda c: c.update(idle_s="soon"),
+        "idle_s: found 'soon'",
+    ),
 }
 
 
 @pytest.mark.parametrize(("path", "change", "says"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_told_with_file_and_remedy(root: Path, path: str, change: Callable[[dict[str, Any]], Any], says: str) -> None:
+def test_a_mistake_is_told_with_file_and_remedy(
+    root: Path, path: str, change: Callable[[dict[str, Any]], Any], says: str
+) -> None:
     """The error names the file and says what is wrong, before anything starts."""
     edit(root / path, change)
     with pytest.raises(ConfigError) as error:
@@ -103,7 +157,13 @@ def test_yaml_cannot_make_objects(root: Path) -> None:
 
 def test_equal_arms_are_refused(root: Path) -> None:
     """Two arms that launch the same server would measure nothing."""
-    edit(root / CAMPAIGN, lambda c: (c["arms"].update(twin=c["arms"]["bf16"]), c["sessions"].append({"arm": "twin", "replicate": "a", "workloads": ["strict"]})))
+    edit(
+        root / CAMPAIGN,
+        lambda c: (
+            c["arms"].update(twin=c["arms"]["bf16"]),
+            c["sessions"].append({"arm": "twin", "replicate": "a", "workloads": ["strict"]}),
+        ),
+    )
     with pytest.raises(ConfigError, match="exactly the same server"):
         resolve(load(root, "campaign_v2"), AVX512)
 

@@ -28,7 +28,9 @@ def ladder_item(concurrency: int = 2, passes: int = 2) -> Item:
 def strict_item(replicate: str = "a", arm: str = "base") -> Item:
     """A strict suite of two prompts in two classes."""
     spec = {"kind": "strict", "suite": "s", "suite_sha256": "0", "sampling": sampling(42), "cap": TOKENS}
-    return Item(arm, replicate, "strict", "suite", spec, digest(spec), {"window": 16, "classes": {"p0": "x", "p1": "y"}})
+    return Item(
+        arm, replicate, "strict", "suite", spec, digest(spec), {"window": 16, "classes": {"p0": "x", "p1": "y"}}
+    )
 
 
 def answer(key: str) -> list[int]:
@@ -40,7 +42,11 @@ def response(ids: list[int], cached: int | None = 0, prompt_tokens: int = 5) -> 
     """A streamed completion, one token an event, as vLLM writes it."""
     events = [{"choices": [{"index": 0, "text": "x", "token_ids": [i], "finish_reason": None}]} for i in ids[:-1]]
     events.append({"choices": [{"index": 0, "text": "x", "token_ids": ids[-1:], "finish_reason": "length"}]})
-    usage: dict[str, Any] = {"prompt_tokens": prompt_tokens, "completion_tokens": len(ids), "total_tokens": prompt_tokens + len(ids)}
+    usage: dict[str, Any] = {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": len(ids),
+        "total_tokens": prompt_tokens + len(ids),
+    }
     usage["prompt_tokens_details"] = None if cached is None else {"cached_tokens": cached}
     events.append({"choices": [], "usage": usage})
     body = b"".join(b"data: " + json.dumps(e).encode() + b"\n\n" for e in events) + b"data: [DONE]\n\n"
@@ -53,7 +59,17 @@ def request(batch: str, key: str, body: str, data: bytes, start_ns: int) -> raw.
     pieces = [head + b"\r\n\r\n", *(p + b"\n\n" for p in rest.split(b"\n\n")[:-1])]
     chunks = tuple((start_ns + 5_000_000 * (n + 1), len(p)) for n, p in enumerate(pieces))
     return raw.Request(
-        batch, key, body, start_ns - 1000, start_ns + 10, start_ns + 20, "framed", chunks[-1][0], "", chunks, b"".join(pieces).decode("latin-1")
+        batch,
+        key,
+        body,
+        start_ns - 1000,
+        start_ns + 10,
+        start_ns + 20,
+        "framed",
+        chunks[-1][0],
+        "",
+        chunks,
+        b"".join(pieces).decode("latin-1"),
     )
 
 
@@ -97,7 +113,21 @@ class Kit:
         self.after: Canary | None = Canary(SESSION, BOOT, "after", "job", "passed", (), (check,), None, "x")
         self.closed = Closed(SESSION, BOOT, "job", True, (), "SIGTERM", (), "x", 1.0)
         self.attempt = Attempt(
-            "c", SESSION, BOOT, item.arm, item.replicate, item.workload, item.item, item.spec, item.spec_sha256, "measured", (), None, "x", "x", 1.0
+            "c",
+            SESSION,
+            BOOT,
+            item.arm,
+            item.replicate,
+            item.workload,
+            item.item,
+            item.spec,
+            item.spec_sha256,
+            "measured",
+            (),
+            None,
+            "x",
+            "x",
+            1.0,
         )
 
     def evidence(self) -> Evidence:

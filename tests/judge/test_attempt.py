@@ -44,11 +44,22 @@ def new_answer(kit: Kit, ids: list[int], **how: int | None) -> None:
 
 BREAKS: dict[str, tuple[Callable[[Kit], object], str]] = {
     "a request is missing": (lambda k: k.lines.pop(first_request(k)), "population: requests"),
-    "a request stands twice": (lambda k: k.lines.insert(first_request(k), k.lines[first_request(k)]), "population: requests"),
+    "a request stands twice": (
+        lambda k: k.lines.insert(first_request(k), k.lines[first_request(k)]),
+        "population: requests",
+    ),
     "a whole batch is missing": (lambda k: k.lines.__delitem__(slice(-4, -1)), "population: batches"),
-    "a batch stands twice": (lambda k: k.lines.append(next(x for x in k.lines if isinstance(x, raw.Batch))), "a batch stands twice"),
+    "a batch stands twice": (
+        lambda k: k.lines.append(next(x for x in k.lines if isinstance(x, raw.Batch))),
+        "a batch stands twice",
+    ),
     "another body was sent": (lambda k: k.swap(first_request(k), body='{"prompt":"other"}'), "another body was sent"),
-    "a stream was cut": (lambda k: k.swap(first_request(k), end="reset", bytes=k.lines[first_request(k)].bytes[:300], chunks=((1, 300),)), "request lost"),
+    "a stream was cut": (
+        lambda k: k.swap(
+            first_request(k), end="reset", bytes=k.lines[first_request(k)].bytes[:300], chunks=((1, 300),)
+        ),
+        "request lost",
+    ),
     "an answer is too short": (lambda k: new_answer(k, answer("p0")[:20]), "short"),
     "a cached token": (lambda k: new_answer(k, answer("p0"), cached=3), "cache hit"),
     "cached tokens not told": (lambda k: new_answer(k, answer("p0"), cached=None), "cache hit"),
@@ -66,7 +77,10 @@ BREAKS: dict[str, tuple[Callable[[Kit], object], str]] = {
     "the session was not sound": (lambda k: setattr(k, "closed", replace(k.closed, sound=False)), "session not sound"),
     "another launch": (lambda k: setattr(k, "server", replace(k.server, launch_sha256="2" * 64)), "another launch"),
     "another spec": (lambda k: setattr(k, "attempt", replace(k.attempt, spec_sha256="2" * 64)), "another spec"),
-    "a knob is not in force": (lambda k: setattr(k, "server", replace(k.server, knobs=(Knob("--dtype", "x", "y", "cmdline", False),))), "knob not in force"),
+    "a knob is not in force": (
+        lambda k: setattr(k, "server", replace(k.server, knobs=(Knob("--dtype", "x", "y", "cmdline", False),))),
+        "knob not in force",
+    ),
     "nothing was verified": (lambda k: setattr(k, "server", replace(k.server, knobs=())), "configuration not verified"),
     "nothing was planned": (lambda k: setattr(k, "expected", ()), "nothing planned"),
 }

@@ -12,8 +12,17 @@ from rungproof.judge.use import in_use, pick
 from rungproof.records.formats import Judged, Reason
 from rungproof.records.plan import Gate, Item
 
-RUNG = Gate("rung.base.a.ladder.c2", "ladder_rung", "t", ("base.a/ladder/c2",), ("base.a/ladder/c2",), ("base/ladder/c2",))
-REPEAT = Gate("base-repeat.base.b.strict", "base_repeat", "t", ("base.b/strict/suite",), ("base.a/strict/suite",), ("base/strict/suite",))
+RUNG = Gate(
+    "rung.base.a.ladder.c2", "ladder_rung", "t", ("base.a/ladder/c2",), ("base.a/ladder/c2",), ("base/ladder/c2",)
+)
+REPEAT = Gate(
+    "base-repeat.base.b.strict",
+    "base_repeat",
+    "t",
+    ("base.b/strict/suite",),
+    ("base.a/strict/suite",),
+    ("base/strict/suite",),
+)
 
 
 def judged(item: Item, flips: dict[str, list[str]] | None = None) -> Judged:
@@ -60,10 +69,22 @@ NOTHING: dict[str, tuple[Judged | None, Judged | None]] = {
     "no subject": (None, judged(strict_item())),
     "no oracle": (judged(strict_item("b")), None),
     "an oracle without requests": (judged(strict_item("b")), replace(judged(strict_item()), requests=())),
-    "neither has requests": (replace(judged(strict_item("b")), requests=()), replace(judged(strict_item()), requests=())),
-    "a prompt is missing": (replace(judged(strict_item("b")), requests=judged(strict_item("b")).requests[:1]), judged(strict_item())),
-    "a prompt stands twice": (replace(judged(strict_item("b")), requests=judged(strict_item("b")).requests * 2), judged(strict_item())),
-    "an unsound oracle": (judged(strict_item("b")), replace(judged(strict_item()), state="invalid", reasons=(Reason("cache hit"),))),
+    "neither has requests": (
+        replace(judged(strict_item("b")), requests=()),
+        replace(judged(strict_item()), requests=()),
+    ),
+    "a prompt is missing": (
+        replace(judged(strict_item("b")), requests=judged(strict_item("b")).requests[:1]),
+        judged(strict_item()),
+    ),
+    "a prompt stands twice": (
+        replace(judged(strict_item("b")), requests=judged(strict_item("b")).requests * 2),
+        judged(strict_item()),
+    ),
+    "an unsound oracle": (
+        judged(strict_item("b")),
+        replace(judged(strict_item()), state="invalid", reasons=(Reason("cache hit"),)),
+    ),
     "a failed subject": (replace(judged(strict_item("b")), state="failed"), judged(strict_item())),
 }
 
@@ -108,7 +129,9 @@ def test_soundness_counts_and_finds() -> None:
     hit = replace(good, requests=(replace(good.requests[0], cached_tokens=None), *good.requests[1:]))
     assert {v.kind: v for v in soundness([hit], [files], ())}["cache_zero"].k == 5
     assert {v.state for v in soundness([], [], ())} == {"invalid"}
-    assert {v.kind: v.state for v in soundness([good], [SessionFiles(kit.server, kit.before, None)], ())}["canaries"] == "withheld"
+    assert {v.kind: v.state for v in soundness([good], [SessionFiles(kit.server, kit.before, None)], ())}[
+        "canaries"
+    ] == "withheld"
 
 
 def test_the_newest_accepted_record_is_in_use() -> None:

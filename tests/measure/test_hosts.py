@@ -75,7 +75,9 @@ def test_a_real_machine_is_told_from_a_virtual_one(tmp_path: Path) -> None:
     assert capture(tmp_path / "b")["cpu_model"] == "Board"
 
 
-@pytest.mark.parametrize("name", ["VLLM_API_KEY", "NCCL_AUTH", "CUDA_TOKEN_X", "TORCH_SECRET", "VLLM_PASSWORD", "MY_OWN"])
+@pytest.mark.parametrize(
+    "name", ["VLLM_API_KEY", "NCCL_AUTH", "CUDA_TOKEN_X", "TORCH_SECRET", "VLLM_PASSWORD", "MY_OWN"]
+)
 def test_no_secret_and_no_unknown_value_is_kept(name: str) -> None:
     """Values are kept for known, harmless names alone."""
     assert shown({name: "x", "OMP_NUM_THREADS": "2"}) == {"OMP_NUM_THREADS": "2"}
@@ -83,7 +85,9 @@ def test_no_secret_and_no_unknown_value_is_kept(name: str) -> None:
 
 def test_no_path_of_a_machine_is_kept() -> None:
     """A value that holds a path is left out, whatever its name."""
-    assert shown({"CUDA_HOME": "/opt/cuda", "VLLM_CACHE_ROOT": "a/b", "CUDA_VISIBLE_DEVICES": "0,1"}) == {"CUDA_VISIBLE_DEVICES": "0,1"}
+    assert shown({"CUDA_HOME": "/opt/cuda", "VLLM_CACHE_ROOT": "a/b", "CUDA_VISIBLE_DEVICES": "0,1"}) == {
+        "CUDA_VISIBLE_DEVICES": "0,1"
+    }
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")

@@ -47,7 +47,13 @@ def source(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "config.json").write_text("{}")
     files = {"config.json": hashlib.sha256(b"{}").hexdigest()}
-    manifest = {"format": "rungproof.model/1", "name": "toy", "recipe": "toy", "recipe_sha256": "a" * 64, "files": files}
+    manifest = {
+        "format": "rungproof.model/1",
+        "name": "toy",
+        "recipe": "toy",
+        "recipe_sha256": "a" * 64,
+        "files": files,
+    }
     (folder / "manifest.json").write_text(json.dumps(manifest))
     return folder
 

@@ -110,7 +110,9 @@ def test_a_wrong_hash_is_refused_with_its_lines(tmp_path: Path, shop: Path, pyth
     assert not (tmp_path / "build" / "toy" / "manifest.json").exists()
 
 
-def test_torch_alone_may_come_from_the_second_index(tmp_path: Path, shop: Path, python311: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_alone_may_come_from_the_second_index(
+    tmp_path: Path, shop: Path, python311: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where the user's own indexes lack torch it is taken from the address in torch-cpu-index.txt; another package never is."""
     second = tmp_path / "second"
     torch = wheel(second / "torch", "torch", "2.13.0+cpu")
@@ -122,7 +124,9 @@ def test_torch_alone_may_come_from_the_second_index(tmp_path: Path, shop: Path, 
     monkeypatch.setenv("PIP_INDEX_URL", own.as_uri())
     for name in ("torch", "other"):
         file = next((second / name).glob("*.whl")).name
-        (second / name / "index.html").write_text(f'<!DOCTYPE html><html><body><a href="{file}">{file}</a></body></html>')
+        (second / name / "index.html").write_text(
+            f'<!DOCTYPE html><html><body><a href="{file}">{file}</a></body></html>'
+        )
     lock = lock_of(tmp_path, torch, vllm, other)
     with pytest.raises(SetupError, match="No matching distribution found for torch"):
         made(tmp_path, lock, python311)
@@ -134,7 +138,11 @@ def test_torch_alone_may_come_from_the_second_index(tmp_path: Path, shop: Path, 
 
 def test_an_environment_that_cannot_import_is_not_finished(tmp_path: Path, shop: Path, python311: str) -> None:
     """Installed is not enough: where torch or vllm does not import, the error says why and no manifest is written."""
-    lock = lock_of(tmp_path, wheel(shop, "torch", "2.13.0+cpu"), wheel(shop, "vllm", "0.32.0", "raise RuntimeError('operator gone')\n"))
+    lock = lock_of(
+        tmp_path,
+        wheel(shop, "torch", "2.13.0+cpu"),
+        wheel(shop, "vllm", "0.32.0", "raise RuntimeError('operator gone')\n"),
+    )
     with pytest.raises(SetupError, match="operator gone"):
         made(tmp_path, lock, python311)
     assert not (tmp_path / "build" / "toy" / "manifest.json").exists()
@@ -174,7 +182,9 @@ def test_without_python_311_the_error_lists_what_was_looked_at(tmp_path: Path, m
         probing.find_interpreter(str(tmp_path / "nothing"))
 
 
-def test_too_little_disk_is_said_before_anything_is_made(tmp_path: Path, shop: Path, python311: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_disk_is_said_before_anything_is_made(
+    tmp_path: Path, shop: Path, python311: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The error names free and needed megabytes, and nothing has been installed."""
     monkeypatch.setattr(environments, "NEEDS", {"toy": environments.Needs(10**12, 10**12, 1)})
     lock = lock_of(tmp_path, wheel(shop, "torch", "2.13.0+cpu"), wheel(shop, "vllm", "0.32.0"))
@@ -185,7 +195,10 @@ def test_too_little_disk_is_said_before_anything_is_made(tmp_path: Path, shop: P
 
 def test_an_unreachable_index_is_named_as_such() -> None:
     """What pip says when it cannot connect becomes advice about the network."""
-    said = ["WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError'", "ERROR: No matching distribution found for x"]
+    said = [
+        "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError'",
+        "ERROR: No matching distribution found for x",
+    ]
     assert "could not be reached" in probing.advice(said)
     assert probing.telling_lines(said) == said
 

@@ -26,7 +26,9 @@ bench = pytest.fixture(opened)
 
 def test_a_session_opens_proves_itself_and_closes_sound(bench: Bench) -> None:
     """A good server is ready under a name nobody else has, every knob is found in it, and nothing is left after it."""
-    order = bench.asking(enforce_eager=True, enable_prefix_caching=False, speculative_config={"num_speculative_tokens": 3})
+    order = bench.asking(
+        enforce_eager=True, enable_prefix_caching=False, speculative_config={"num_speculative_tokens": 3}
+    )
     order = replace(order, launch={**order.launch, "variables": {"VLLM_CPU_KVCACHE_SPACE": "2"}})
     server = bench.start(order)
     assert (server.status, server.reasons) == ("ready", ())
@@ -83,7 +85,9 @@ def test_a_folder_is_used_once(bench: Bench) -> None:
         ({"do": "wrong_model"}, "another model is served", "another-model"),
     ],
 )
-def test_a_server_that_does_not_become_ready_is_reported_with_its_cause(bench: Bench, fault: dict[str, Any], what: str, found: str) -> None:
+def test_a_server_that_does_not_become_ready_is_reported_with_its_cause(
+    bench: Bench, fault: dict[str, Any], what: str, found: str
+) -> None:
     """A start that fails ends in a failed record that says why, a closed session and a free host."""
     bench.fault(**fault)
     deadline = 1.5 if fault["do"] == "never_ready" else 15.0
@@ -142,4 +146,6 @@ def test_a_knob_that_is_not_in_force_fails_the_session(bench: Bench) -> None:
     """A variable that the running server does not have as asked makes the session invalid before any measurement."""
     server = bench.start(replace(bench.order, launch={**bench.order.launch, "variables": {"HF_HUB_OFFLINE": "0"}}))
     assert server.status == "failed"
-    assert [str(reason) for reason in server.reasons] == ["HF_HUB_OFFLINE (environment): knob not in force (found 1; expected 0)"]
+    assert [str(reason) for reason in server.reasons] == [
+        "HF_HUB_OFFLINE (environment): knob not in force (found 1; expected 0)"
+    ]

@@ -223,7 +223,9 @@ def test_compile_caches_are_new_and_empty(tmp_path: Path) -> None:
 def test_the_server_gets_sigterm_when_its_parent_dies(tmp_path: Path) -> None:
     """kill -9 of the parent is a SIGTERM for the server, from its very start."""
     ready_file = tmp_path / "ready"
-    program = "import signal,sys,time\nsignal.signal(signal.SIGTERM, lambda *_: (print('told', flush=True), sys.exit(0)))\n"
+    program = (
+        "import signal,sys,time\nsignal.signal(signal.SIGTERM, lambda *_: (print('told', flush=True), sys.exit(0)))\n"
+    )
     program += f"open({str(ready_file)!r}, 'w').close()\ntime.sleep(60)"
     parent = (
         "import time\nfrom pathlib import Path\nfrom rungproof.measure.serving.launch.process import spawn\n"
@@ -264,7 +266,10 @@ def test_the_vllm_command_is_the_module_with_our_name_and_port() -> None:
 def test_a_log_line_in_a_record_holds_no_path_of_this_machine() -> None:
     """Reasons quote the server's log, and are published: where its model and its packages lie stays out of them."""
     line = 'File "/env/lib/python3.11/site-packages/x.py": cannot read /data/model/config.json'
-    assert order().portable(line) == 'File "<environment>/lib/python3.11/site-packages/x.py": cannot read <model>/config.json'
+    assert (
+        order().portable(line)
+        == 'File "<environment>/lib/python3.11/site-packages/x.py": cannot read <model>/config.json'
+    )
     assert order(model_path="", python="/python").portable(line) == line
 
 
@@ -286,7 +291,9 @@ def test_knobs_are_in_force_only_as_asked() -> None:
     good = verify(["python", *render(ASKED)], {"OMP_NUM_THREADS": "2"})
     assert len(good) == 6
     assert all(knob.ok for knob in good.values())
-    bad = verify(["python", *render({**ASKED, "max-model-len": 4096, "enforce-eager": False})], {"OMP_NUM_THREADS": "4"})
+    bad = verify(
+        ["python", *render({**ASKED, "max-model-len": 4096, "enforce-eager": False})], {"OMP_NUM_THREADS": "4"}
+    )
     assert {name.split()[0] for name, knob in bad.items() if not knob.ok} == {
         "--max-model-len", "--enforce-eager", "OMP_NUM_THREADS",
     }  # fmt: skip

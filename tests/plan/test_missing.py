@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from rungproof.config.load import load
 from rungproof.plan.builds import build_folder, source_digest
 from rungproof.plan.estimate import describe, item_seconds
@@ -53,7 +54,7 @@ def test_session_names_are_read_strictly() -> None:
 def test_the_estimate_names_servers_and_time(tmp_path: Path) -> None:
     """The lines a call prints first name every server, say that nothing is measured on the simulated one, and give minutes."""
     loaded = load(ROOT, "campaign_v2", "simulated")
-    text = describe(PLAN, plan_run(PLAN, tmp_path, "r001", (), "j"), loaded.host.costs, tmp_path)
+    text = describe(PLAN, plan_run(PLAN, tmp_path, "r001", (), "j"), loaded.host.costs, frozenset(), tmp_path)
     assert all(f"r001.{seat}" in text for seat in PLAN.seats)
     assert "nothing is measured" in text
     assert "min in all" in text
@@ -65,7 +66,9 @@ def test_processor_flags_come_from_the_first_processor(tmp_path: Path) -> None:
     """x86 and Arm spellings are read; no file gives no flags."""
     assert processor_flags(tmp_path) == frozenset()
     (tmp_path / "proc").mkdir()
-    (tmp_path / "proc/cpuinfo").write_text("processor\t: 0\nflags\t\t: fpu avx2\n\nprocessor\t: 1\nflags\t\t: fpu avx512f\n")
+    (tmp_path / "proc/cpuinfo").write_text(
+        "processor\t: 0\nflags\t\t: fpu avx2\n\nprocessor\t: 1\nflags\t\t: fpu avx512f\n"
+    )
     assert processor_flags(tmp_path) == {"fpu", "avx2"}
 
 

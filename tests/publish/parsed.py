@@ -65,7 +65,9 @@ class Page(HTMLParser):
 
     def all(self, tag: str, **attributes: str) -> list[Element]:
         """Elements of that name with these attributes."""
-        return [e for e in self.elements if e.tag == tag and all(e.attributes.get(k) == v for k, v in attributes.items())]
+        return [
+            e for e in self.elements if e.tag == tag and all(e.attributes.get(k) == v for k, v in attributes.items())
+        ]
 
     def section(self, name: str) -> Element:
         """The section with that id."""

@@ -89,7 +89,9 @@ def empty() -> Summary:
 def accepted() -> tuple[Judged, ...]:
     """Two accepted items of small requests, one of them failed without a single token."""
     done = _request("pass1.c2", "pass1.c2.00", (5, 7, 11), 12.5)
-    lost = replace(_request("pass1.c2", f"pass1.c2.01{HOSTILE}", (), None), state="timeout", ttft_ns=None, completion_tokens=None)
+    lost = replace(
+        _request("pass1.c2", f"pass1.c2.01{HOSTILE}", (), None), state="timeout", ttft_ns=None, completion_tokens=None
+    )
     batch = BatchResult("pass1.c2", 2, 2, {"complete": 1, "timeout": 1}, 3, 10**9, None, "kernel")
     base = Judged(
         "base", "a", "ladder", "c2", "accepted", (), "r001.base.a", "b00t", "aa" * 32, "bb" * 32, {"tokens": 3},
@@ -134,7 +136,9 @@ def _session(arm: str, seat: str) -> SessionInfo:
 def _canaries(arm: str) -> list[CanaryRow]:
     rows = []
     for when in ("before", "after"):
-        rows.append(CanaryRow(f"r001.{arm}.a", when, "repeat", True, "Say the days of the week.", "Monday, Tuesday", 8, 1, ()))
+        rows.append(
+            CanaryRow(f"r001.{arm}.a", when, "repeat", True, "Say the days of the week.", "Monday, Tuesday", 8, 1, ())
+        )
         why = () if arm != "bf16" else (HOSTILE,)
         rows.append(CanaryRow(f"r001.{arm}.a", when, "json", arm != "bf16", f"Give JSON {HOSTILE}", HOSTILE, 1, 1, why))
     return rows
@@ -154,10 +158,14 @@ def _points(depths: Sequence[int], rungs: Sequence[int]) -> tuple[Point, ...]:
     for arm in ARMS:
         for depth in depths:
             rate = SPEED[arm] * (1 - 0.06 * log2(depth / 512))
-            made.append(_point(arm, "depth", str(depth), "decode_rate", float(depth), rate, 3, _state(arm, "depth", depth)))
+            made.append(
+                _point(arm, "depth", str(depth), "decode_rate", float(depth), rate, 3, _state(arm, "depth", depth))
+            )
         for rung in rungs:
             rate = SPEED[arm] * rung / (1 + rung / (4 if arm == "draft3" else 14))
-            made.append(_point(arm, "ladder", f"c{rung}", "aggregate", float(rung), rate, rung * 2, _state(arm, "ladder", rung)))
+            made.append(
+                _point(arm, "ladder", f"c{rung}", "aggregate", float(rung), rate, rung * 2, _state(arm, "ladder", rung))
+            )
     return tuple(made)
 
 
@@ -202,32 +210,65 @@ def _verdicts(points: Sequence[Point]) -> tuple[Verdict, ...]:
     off: tuple[Divergence, ...] = (Divergence("doc-1", "b", 17, 311, 297, 64, 220),)
     why = (Reason("diverged", HOSTILE, "equal", "doc-1"),)
     made = [
-        _verdict("base_repeat.base", "base_repeat", "base repeats itself on a fresh server", "qualified", 12, 12, 0.7790778),
-        _verdict("draft_oracle.draft3", "draft_oracle", "draft depth 3 equals its oracle", "qualified", 24, 24, 0.8826538),
-        _verdict("base_repeat.bf16", "base_repeat", f"bf16 repeats itself {HOSTILE}", "withheld", 11, 12, 0.6613, why, off),
+        _verdict(
+            "base_repeat.base", "base_repeat", "base repeats itself on a fresh server", "qualified", 12, 12, 0.7790778
+        ),
+        _verdict(
+            "draft_oracle.draft3", "draft_oracle", "draft depth 3 equals its oracle", "qualified", 24, 24, 0.8826538
+        ),
+        _verdict(
+            "base_repeat.bf16", "base_repeat", f"bf16 repeats itself {HOSTILE}", "withheld", 11, 12, 0.6613, why, off
+        ),
     ]
-    off = (Divergence(f"p07{HOSTILE}", "pass2", 41, 1203, None, 41, 128), Divergence("p03", "pass1", 93, 8, 9, 128, 128))
+    off = (
+        Divergence(f"p07{HOSTILE}", "pass2", 41, 1203, None, 41, 128),
+        Divergence("p03", "pass1", 93, 8, 9, 128, 128),
+    )
     why = (Reason("diverged", "41", "128", "p07"),)
     for p in points:
         if p.state in ("qualified", "withheld", "invalid"):
             bad = p.state != "qualified"
             title = f"{p.workload} {p.item} of {p.arm}"
-            made.append(_verdict(p.gates[0], p.workload, title, p.state, p.k, p.n, 0.5, why if bad else (), off if bad else ()))
+            made.append(
+                _verdict(p.gates[0], p.workload, title, p.state, p.k, p.n, 0.5, why if bad else (), off if bad else ())
+            )
     return tuple(made)
 
 
 def _verdict(
-    gate: str, kind: str, title: str, state: Any, k: int, n: int, bound: float, why: tuple[Reason, ...] = (), off: tuple[Divergence, ...] = ()
+    gate: str,
+    kind: str,
+    title: str,
+    state: Any,
+    k: int,
+    n: int,
+    bound: float,
+    why: tuple[Reason, ...] = (),
+    off: tuple[Divergence, ...] = (),
 ) -> Verdict:
     passes = ((k // 2, n // 2), (k - k // 2, n - n // 2))
-    return Verdict(gate, kind, title, state, k, n, k, n, bound, why, off, passes, 0.0 if kind == "base_repeat" else None, (), ())
+    return Verdict(
+        gate, kind, title, state, k, n, k, n, bound, why, off, passes, 0.0 if kind == "base_repeat" else None, (), ()
+    )
 
 
 def _history(points: Sequence[Point]) -> tuple[HistoryRow, ...]:
     rows = [_attempt(p.arm, "a", p.workload, p.item, p.value, p.k, p.n) for p in points if p.value is not None]
     rows += [_attempt(arm, seat, "strict", "suite", None, 12, 12) for arm in ARMS for seat in ("a", "b")]
-    first = replace(rows[1], session="r000.base.a", current=False, status="failed", value=None, k=0, n=0, reasons=(f"server died {HOSTILE}",), raw="")
-    again = replace(rows[8], session="r002.base.a", current=False, status="accepted", k=15, n=16, reasons=("asked again",))
+    first = replace(
+        rows[1],
+        session="r000.base.a",
+        current=False,
+        status="failed",
+        value=None,
+        k=0,
+        n=0,
+        reasons=(f"server died {HOSTILE}",),
+        raw="",
+    )
+    again = replace(
+        rows[8], session="r002.base.a", current=False, status="accepted", k=15, n=16, reasons=("asked again",)
+    )
     return (*rows, first, again)
 
 

@@ -71,7 +71,11 @@ def test_withheld_is_hollow_with_its_count_and_the_rest_is_not_drawn() -> None:
     """In the page itself: a withheld mark has no fill and shows k/n; invalid, failed, skipped and missing have no mark."""
     made = html(sample())
     by_id = {point.id: point for point in sample().points if point.x is not None}
-    pictures = [ET.fromstring(f"<svg{part.partition('</svg>')[0]}</svg>") for part in made.split("<svg")[1:] if 'role="group"' in part[:200]]
+    pictures = [
+        ET.fromstring(f"<svg{part.partition('</svg>')[0]}</svg>")
+        for part in made.split("<svg")[1:]
+        if 'role="group"' in part[:200]
+    ]
     assert len(pictures) == 4
     seen = []
     for svg in pictures:
@@ -151,7 +155,11 @@ def test_labels_keep_clear(workload: str, log: bool) -> None:
     assert not [pair for pair in combinations(boxes, 2) if pair[0].overlap(pair[1]) > 1]
     for line in (line for c in made.curves for line in c.lines):
         for (x1, y1), (x2, y2) in pairwise([(float(x), float(y)) for x, y in vertices(line)]):
-            assert not [box for box in boxes if Box(box.left + 1, box.top + 1, box.right - 1, box.bottom - 1).crossed_by((x1, y1, x2, y2))]
+            assert not [
+                box
+                for box in boxes
+                if Box(box.left + 1, box.top + 1, box.right - 1, box.bottom - 1).crossed_by((x1, y1, x2, y2))
+            ]
 
 
 def test_an_optional_label_gives_way_and_a_required_one_stays() -> None:

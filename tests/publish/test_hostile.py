@@ -30,7 +30,11 @@ KEPT = ("state", "metric", "unit", "workload", "gates", "evidence", "id")
 def poisoned(value: Any, name: str = "") -> Any:
     """The record with every free text in it, keys too, followed by hostile text."""
     if is_dataclass(value) and not isinstance(value, type):
-        changed = {f.name: poisoned(getattr(value, f.name), f.name) for f in fields(value) if not (isinstance(value, Point) and f.name in KEPT)}
+        changed = {
+            f.name: poisoned(getattr(value, f.name), f.name)
+            for f in fields(value)
+            if not (isinstance(value, Point) and f.name in KEPT)
+        }
         return replace(value, **{k: v for k, v in changed.items() if k not in ("state", "format", "lock_sha256")})
     if isinstance(value, tuple):
         return tuple(poisoned(item) for item in value)
@@ -87,7 +91,9 @@ def test_invisible_characters_are_shown(summary: Summary) -> None:
 def test_the_page_needs_nothing_and_runs_nothing() -> None:
     """There is no script, no resource from elsewhere, and a policy that forbids both."""
     page = Page(html(sample()))
-    policy = next(e.attributes["content"] for e in page.all("meta") if e.attributes.get("http-equiv") == "Content-Security-Policy")
+    policy = next(
+        e.attributes["content"] for e in page.all("meta") if e.attributes.get("http-equiv") == "Content-Security-Policy"
+    )
     assert policy.startswith("default-src 'none'")
     assert not [e for e in page.elements if "src" in e.attributes]
     style = page.all("style")[0].text
@@ -106,7 +112,10 @@ def test_a_spreadsheet_runs_no_cell(text: str) -> None:
 def test_the_csv_twin_has_no_formula_and_every_point(tmp_path: Path) -> None:
     """Read back by a CSV reader, each point has its row, its full value, and no text cell that begins a formula."""
     base = sample()
-    made = replace(base, points=tuple(replace(p, arm=f"={p.arm}", session="@SUM(A1)", reasons=("-2+3", HOSTILE)) for p in base.points))
+    made = replace(
+        base,
+        points=tuple(replace(p, arm=f"={p.arm}", session="@SUM(A1)", reasons=("-2+3", HOSTILE)) for p in base.points),
+    )
     _, table, _ = render(made, tmp_path)
     rows = list(csv.DictReader(StringIO(table.read_text(encoding="utf-8"))))
     assert [row["point"] for row in rows] == [point.id for point in made.points]
@@ -125,7 +134,12 @@ def test_the_json_twin_holds_the_points_as_they_are(tmp_path: Path) -> None:
     assert len(data["points"]) == len(summary.points) > 0
     for row, point in zip(data["points"], summary.points, strict=True):
         assert set(row) == set(data["columns"])
-        assert (row["point"], row["state"], row["value_in_unit"], row["unit"]) == (point.id, point.state, point.value, point.unit)
+        assert (row["point"], row["state"], row["value_in_unit"], row["unit"]) == (
+            point.id,
+            point.state,
+            point.value,
+            point.unit,
+        )
         assert (tuple(row["reasons"]), tuple(row["evidence"])) == (point.reasons, point.evidence)
 
 

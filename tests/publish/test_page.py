@@ -51,7 +51,10 @@ def test_every_qualified_number_is_a_claim_linked_to_its_evidence() -> None:
         for data in shown:
             link = data.inside("a")
             assert link is not None
-            assert unquote(link.attributes["href"]).removeprefix("../") in {*point.evidence, *(row.raw for row in summary.history)}
+            assert unquote(link.attributes["href"]).removeprefix("../") in {
+                *point.evidence,
+                *(row.raw for row in summary.history),
+            }
 
 
 def test_nothing_else_carries_a_claim() -> None:
@@ -116,7 +119,9 @@ def test_a_campaign_without_points_renders_and_says_so() -> None:
     assert page.all("data") == []
 
 
-@pytest.mark.parametrize("summary", [sample(), empty(), large(), replace(sample(), simulated=True, lossless_claim=False)])
+@pytest.mark.parametrize(
+    "summary", [sample(), empty(), large(), replace(sample(), simulated=True, lossless_claim=False)]
+)
 def test_every_link_leads_somewhere(summary: Summary) -> None:
     """Each # link has its element, ids are unique, and every other link is relative and stays in the campaign's folder."""
     page = Page(html(summary))
@@ -150,7 +155,10 @@ def test_headings_are_in_order_and_tables_have_headers() -> None:
     assert all(e.attributes.get("scope") for e in page.all("th"))
     scrolls = [e for e in page.elements if "scroll" in e.attributes.get("class", "").split()]
     assert len(scrolls) >= len(tables)
-    assert all(e.attributes["tabindex"] == "0" and (e.attributes.get("aria-label") or e.attributes.get("aria-labelledby")) for e in scrolls)
+    assert all(
+        e.attributes["tabindex"] == "0" and (e.attributes.get("aria-label") or e.attributes.get("aria-labelledby"))
+        for e in scrolls
+    )
     assert page.all("html")[0].attributes["lang"] == "en"
     assert page.all("a", **{"class": "skip"})[0].attributes["href"] == "#main"
 

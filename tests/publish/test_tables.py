@@ -37,7 +37,12 @@ def test_requests_come_back_whole(tmp_path: Path) -> None:
     assert len(table) == sum(len(item.requests) for item in accepted()) == 4
     done = table[(table.seat == "base.a") & (table.state == "complete")].iloc[0]
     assert (done.ttft_ms, done.step_median_ms, done.decode_rate_tok_s) == (12.345678, 8.0, 12.5)
-    assert (done.completion_tokens, done.received_tokens, done.cached_tokens, done.record_state) == (3, 3, 0, "accepted")
+    assert (done.completion_tokens, done.received_tokens, done.cached_tokens, done.record_state) == (
+        3,
+        3,
+        0,
+        "accepted",
+    )
     assert done.text == HOSTILE
     lost = table[(table.seat == "base.a") & (table.state == "timeout")].iloc[0]
     assert pd.isna(lost.ttft_ms)

@@ -11,7 +11,9 @@ from rungproof.records.files import write_atomic
 from rungproof.records.formats import Closed, Input, Reason
 from rungproof.records.raw import Batch, Header, Metrics, Request
 
-CLOSED = Closed("r001.base.a", "0123", "job", True, (Reason("x", "1", "2", "y"),), "SIGTERM", (), "2026-01-01T00:00:00+00:00", 1.5)
+CLOSED = Closed(
+    "r001.base.a", "0123", "job", True, (Reason("x", "1", "2", "y"),), "SIGTERM", (), "2026-01-01T00:00:00+00:00", 1.5
+)
 
 
 def test_a_record_comes_back_as_it_was() -> None:

@@ -88,7 +88,7 @@ def todo(campaign):
     except RungproofError as error:
         fail(error)
     if workflow.is_main_process:
-        print(describe(the_plan, found, loaded(campaign).host.costs, Path(BUILD)), file=sys.stderr)
+        print(describe(the_plan, found, loaded(campaign).host.costs, FLAGS, Path(BUILD)), file=sys.stderr)
     return found
 
 

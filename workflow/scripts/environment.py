@@ -5,5 +5,7 @@ from rungproof.measure.models.environments import make_environment
 
 with job(snakemake.log[0]):
     to = Path(snakemake.output.ready).with_suffix("")
-    make_environment(snakemake.wildcards.name, Path(snakemake.params.lock), to, None, Path(snakemake.log[0] + ".pip"), aloud)
+    make_environment(
+        snakemake.wildcards.name, Path(snakemake.params.lock), to, None, Path(snakemake.log[0] + ".pip"), aloud
+    )
     Path(snakemake.output.ready).write_bytes((to / "manifest.json").read_bytes())

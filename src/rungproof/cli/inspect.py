@@ -36,7 +36,7 @@ def _planned(options: argparse.Namespace) -> tuple[Loaded, Plan, missing.Todo, P
 def plan(options: argparse.Namespace) -> int:
     """Print what the next call of the campaign would do."""
     loaded, the_plan, todo, _, build = _planned(options)
-    print(describe(the_plan, todo, loaded.host.costs, build))
+    print(describe(the_plan, todo, loaded.host.costs, processor_flags(), build))
     return 0
 
 
@@ -49,7 +49,7 @@ def status(options: argparse.Namespace) -> int:
         console.print(Text(f"page: {study / 'page/index.html'}"))
     else:
         print(f"{study}: no summary yet; run: snakemake {options.campaign} --cores 1")
-    print(describe(the_plan, todo, loaded.host.costs, build))
+    print(describe(the_plan, todo, loaded.host.costs, processor_flags(), build))
     return 0
 
 

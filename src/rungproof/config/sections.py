@@ -27,6 +27,9 @@ class Costs(Section):
     server_s: PositiveFloat = Field(description="From launch to ready, and to stop [s].")
     token_s: PositiveFloat = Field(description="One generated token of a single request [s].")
     prefill_1k_s: PositiveFloat = Field(description="Prefill of 1,000 prompt tokens [s].")
+    slower_without: dict[str, PositiveFloat] = Field(
+        default={}, description="Processor flag: how many times longer all of it takes where it is lacking."
+    )
     setup_s: PositiveFloat = Field(description="Making environment and models from nothing [s].")
     setup_gb: PositiveFloat = Field(description="Disk that environment and models take [GB].")
 

@@ -176,9 +176,7 @@ def _missing(findings: Findings, points: Sequence[Point]) -> tuple[str, ...]:
     if plan.simulated:
         found.append("A real server: nothing on this page was measured.")
     if not any(g.kind == "base_repeat" for g in plan.gates):
-        found.append(
-            "The repeat gate: one fresh server an arm was planned, so no lossless claim is made."
-        )
+        found.append("The repeat gate: one fresh server an arm was planned, so no lossless claim is made.")
     for u in plan.unavailable:
         instead = f"; {plan.arm(u.instead).title} was measured instead" if u.instead else ""
         found.append(

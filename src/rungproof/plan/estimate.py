@@ -1,5 +1,6 @@
 """What a call will do and roughly how long it takes, in words, before it starts."""
 
+import math
 from pathlib import Path
 
 from rungproof.config.sections import Costs
@@ -32,12 +33,13 @@ def to_build(plan: Plan, build: Path) -> list[str]:
     return [folder for folder in dict.fromkeys(wanted) if not Path(folder, "manifest.json").exists()]
 
 
-def describe(plan: Plan, todo: Todo, costs: Costs, build: Path) -> str:
+def describe(plan: Plan, todo: Todo, costs: Costs, flags: frozenset[str], build: Path) -> str:
     """The lines that a call prints first."""
     if not todo.new:
         kept = sum(bool(a.sessions) for a in todo.assignments)
         return f"{plan.study}: {kept} of {len(todo.assignments)} items have a result; no server is started."
-    seconds = sum(costs.server_s + sum(item_seconds(i, costs) for i in items) for _, items in todo.new)
+    slower = math.prod(factor for flag, factor in costs.slower_without.items() if flag not in flags)
+    seconds = sum(costs.server_s + slower * sum(item_seconds(i, costs) for i in items) for _, items in todo.new)
     builds = to_build(plan, build)
     lines = [f"{plan.study}: {plan.title}" + (" [simulated: nothing is measured]" if plan.simulated else "")]
     for u in plan.unavailable:

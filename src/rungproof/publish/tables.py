@@ -41,7 +41,13 @@ SCHEMAS: dict[str, dict[str, pa.DataType]] = {
     },
     "requests": {
         **_REQUEST_KEY,
-        **{"record_state": _TEXT, "state": _TEXT, "finish_reason": _TEXT, "completion_tokens": _INT, "received_tokens": _INT},
+        **{
+            "record_state": _TEXT,
+            "state": _TEXT,
+            "finish_reason": _TEXT,
+            "completion_tokens": _INT,
+            "received_tokens": _INT,
+        },
         **{"prompt_tokens": _INT, "cached_tokens": _INT, "sent_ns": _INT, "last_token_ns": _INT, "ttft_ms": _REAL},
         **{"decode_rate_tok_s": _REAL, "steps": _INT, "step_median_ms": _REAL, "reasons": _TEXTS, "text": _TEXT},
     },

@@ -98,7 +98,9 @@ def _count(ranges: str) -> int | None:
 
 
 def _governors(root: Path) -> list[str] | None:
-    found = _distinct(_text(path) for path in (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor"))
+    found = _distinct(
+        _text(path) for path in (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")
+    )
     return found or None
 
 

@@ -94,7 +94,9 @@ def read_manifest(model: Path) -> dict[str, Any]:
         raise SetupError(f"{path}: missing, so this model is not made yet. Run the same command again to make it.")
     found = codec.load_json(path.read_bytes(), str(path))
     if not isinstance(found, dict) or found.get("format") != FORMAT or not found.get("files"):
-        raise EvidenceError(f"{path}: not a manifest of format {FORMAT} with files; remove the folder and make the model again")
+        raise EvidenceError(
+            f"{path}: not a manifest of format {FORMAT} with files; remove the folder and make the model again"
+        )
     return found
 
 
@@ -156,7 +158,9 @@ def _lock_bytes(sources: Sources) -> bytes | None:
     try:
         return None if sources.lock is None else sources.lock.read_bytes()
     except OSError as error:
-        raise SetupError(f"{sources.lock}: cannot be read ({error.strerror}); expected the lock of the model's package") from error
+        raise SetupError(
+            f"{sources.lock}: cannot be read ({error.strerror}); expected the lock of the model's package"
+        ) from error
 
 
 def _source_digest(sources: Sources) -> str | None:
@@ -178,7 +182,9 @@ def _run_recipe(kind: str, script: Path, python: Path, made: Path, sources: Sour
     else:
         fed = ["--source", str(sources.model)]
     variables = {**pip_variables(), "HF_HUB_OFFLINE": "1"}
-    probing.run_logged([str(python), "-I", str(script), *fed, "--to", str(made)], log, f"run the recipe {kind}", variables)
+    probing.run_logged(
+        [str(python), "-I", str(script), *fed, "--to", str(made)], log, f"run the recipe {kind}", variables
+    )
 
 
 def _download(lock: Path, python: Path, work: Path, log: Path) -> Path:

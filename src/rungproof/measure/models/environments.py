@@ -122,7 +122,9 @@ def _is_made(to: Path, lock_sha256: str) -> bool:
             "An environment's folder belongs to one lock: name another folder, or remove this one."
         )
     if not environment_python(to).exists():
-        raise SetupError(f"{to}: has a manifest but no bin/python any more. Remove the folder and run the same command again.")
+        raise SetupError(
+            f"{to}: has a manifest but no bin/python any more. Remove the folder and run the same command again."
+        )
     (to / MARKER).unlink(missing_ok=True)
     return True
 
@@ -179,7 +181,9 @@ def _check_pins(name: str, wanted: dict[str, str], packages: dict[str, str], log
     wrong = [f"{key} {packages.get(key, 'absent')} (expected {version})" for key, version in wanted.items()
              if packages.get(key) != version]  # fmt: skip
     if wrong:
-        raise SetupError(f"{name}: not what the lock pins: {', '.join(wrong[:5])}. See {log}; run the same command again.")
+        raise SetupError(
+            f"{name}: not what the lock pins: {', '.join(wrong[:5])}. See {log}; run the same command again."
+        )
 
 
 def _smoke(to: Path, log: Path) -> None:
@@ -191,7 +195,12 @@ def pip_variables() -> dict[str, str]:
     away = {"PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_REQUIREMENT", "PIP_REQUIRE_VIRTUALENV", "PYTHONHOME",
             "PYTHONPATH", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__"}  # fmt: skip
     kept = {key: value for key, value in os.environ.items() if key not in away}
-    ours = {"PIP_DEFAULT_TIMEOUT": "60", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+    ours = {
+        "PIP_DEFAULT_TIMEOUT": "60",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+    }
     return {**ours, **kept}
 
 
@@ -207,4 +216,6 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise SetupError(f"{path}: cannot be read ({error.strerror}); expected a file of this project's envs folder") from error
+        raise SetupError(
+            f"{path}: cannot be read ({error.strerror}); expected a file of this project's envs folder"
+        ) from error

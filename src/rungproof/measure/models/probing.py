@@ -54,7 +54,10 @@ def _candidates(asked: str | None) -> Iterator[tuple[str, str]]:
     home = Path.home()
     pyenv = Path(os.environ.get("PYENV_ROOT") or home / ".pyenv")
     uv = Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or home / ".local" / "share" / "uv" / "python")
-    for where, root, pattern in (("pyenv", pyenv, "versions/3.11.*/bin/python"), ("uv", uv, "cpython-3.11*/bin/python3.11")):
+    for where, root, pattern in (
+        ("pyenv", pyenv, "versions/3.11.*/bin/python"),
+        ("uv", uv, "cpython-3.11*/bin/python3.11"),
+    ):
         for path in sorted(root.glob(pattern), reverse=True):
             yield where, str(path)
 
@@ -79,7 +82,9 @@ def check_disk(folder: Path, needed_mb: int) -> None:
         place = place.parent
     found_mb = shutil.disk_usage(place).free // 10**6
     if found_mb < needed_mb:
-        raise SetupError(f"{place}: {found_mb} MB free; {needed_mb} MB needed. Free some space and run the same command again.")
+        raise SetupError(
+            f"{place}: {found_mb} MB free; {needed_mb} MB needed. Free some space and run the same command again."
+        )
 
 
 def run_logged(

@@ -60,7 +60,9 @@ def engine_version(url: str) -> str:
     return str(value.get("version", "")) if isinstance(value, dict) else ""
 
 
-def describe(order: Order, engine: Engine, server: Running, log: str, runtime: tuple[str, list[Path]]) -> dict[str, Any]:
+def describe(
+    order: Order, engine: Engine, server: Running, log: str, runtime: tuple[str, list[Path]]
+) -> dict[str, Any]:
     """The identity that goes into server.json. `runtime`: from `interpreter`."""
     return {
         "engine": engine.name,

@@ -27,7 +27,9 @@ class Shown:
         return self.variables is not None and self.variables.get("RUNGPROOF_BOOT") == boot
 
 
-def verify(engine: Engine, arguments: Mapping[str, Any], asked: Mapping[str, str], shown: Shown, log: str) -> tuple[Knob, ...]:
+def verify(
+    engine: Engine, arguments: Mapping[str, Any], asked: Mapping[str, str], shown: Shown, log: str
+) -> tuple[Knob, ...]:
     """All knobs of a server, from its command line, its environment and what its log states."""
     return (
         *(_argument(key, value, shown.command_line) for key, value in arguments.items()),

@@ -28,13 +28,17 @@ def take(path: Path, campaign: str, session: str) -> int:
     try:
         handle = _open(path)
     except OSError as error:
-        raise HostError(f"{path}: the host's lock file cannot be opened ({error.strerror}); expected a file that all may write") from error
+        raise HostError(
+            f"{path}: the host's lock file cannot be opened ({error.strerror}); expected a file that all may write"
+        ) from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         found = _holder(handle)
         os.close(handle)
-        raise HostError(f"this host is measuring: {path} is held by {found}; wait until it has ended, or use another host") from error
+        raise HostError(
+            f"this host is measuring: {path} is held by {found}; wait until it has ended, or use another host"
+        ) from error
     text = json.dumps({"pid": os.getpid(), "campaign": campaign, "session": session}).encode() + b"\n"
     os.ftruncate(handle, 0)
     os.pwrite(handle, text, 0)

@@ -68,7 +68,9 @@ class Probe:
                     break
         self.done = True
 
-    def _until_answered(self, step: Callable[[requests.Session, float], Reason | None], session: requests.Session) -> Reason | None:
+    def _until_answered(
+        self, step: Callable[[requests.Session, float], Reason | None], session: requests.Session
+    ) -> Reason | None:
         while (left := self._deadline - time.monotonic()) > 0:
             try:
                 return step(session, left)
@@ -84,7 +86,9 @@ class Probe:
         names = [item.get("id") for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
         if names == [self._model]:
             return None
-        return Reason("another model is served", ", ".join(map(str, names)) or "none", self._model, f"{self._url}/v1/models")
+        return Reason(
+            "another model is served", ", ".join(map(str, names)) or "none", self._model, f"{self._url}/v1/models"
+        )
 
     def _completion(self, session: requests.Session, left: float) -> Reason | None:
         body: dict[str, str | int | float] = {
@@ -140,7 +144,9 @@ class PortWatch:
         )
 
 
-def wait(log: LogWatch, port: PortWatch, probe: Probe, ended: Callable[[], tuple[Reason, ...]], deadline: float) -> tuple[Reason, ...]:
+def wait(
+    log: LogWatch, port: PortWatch, probe: Probe, ended: Callable[[], tuple[Reason, ...]], deadline: float
+) -> tuple[Reason, ...]:
     """Wait until ready; () if it is. `ended`: why to give up, as the server's exit. `deadline`: monotonic clock [s]."""
     while True:
         given_up = ended()

@@ -32,7 +32,9 @@ def start(folder: Path, order: Order) -> Server:
     places.supervisor_log.parent.mkdir(parents=True, exist_ok=True)
     argv = [sys.executable, "-m", "rungproof.measure.serving.supervisor", str(places.folder)]
     with places.supervisor_log.open("ab") as log:
-        supervisor = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=module_environment())
+        supervisor = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=module_environment()
+        )
     _DETACHED.append(supervisor)
     _record_supervisor(places, supervisor.pid)
     while not places.server.exists():
@@ -40,7 +42,9 @@ def start(folder: Path, order: Order) -> Server:
         if code is not None and not places.server.exists():
             _write_failed(places, order, "supervisor ended", _exit(code))
         elif not procfs.alive(order.owner_pid, order.owner_start):
-            raise ServerError(f"process {order.owner_pid}, which asked for {order.session}, has ended; the supervisor closes it")
+            raise ServerError(
+                f"process {order.owner_pid}, which asked for {order.session}, has ended; the supervisor closes it"
+            )
         else:
             time.sleep(tree.POLL_S)
     return read(Server, places.server)
@@ -89,13 +93,17 @@ def _closing(places: Places, order: Order) -> Closed:
     while not places.closed.exists():
         held = tree.recorded(places.tree)
         if held is not None and held.host != tree.host():
-            raise HostError(f"{places.folder}: opened on host {held.host}; expected to be closed there, and this is {tree.host()}")
+            raise HostError(
+                f"{places.folder}: opened on host {held.host}; expected to be closed there, and this is {tree.host()}"
+            )
         if held is None or not held.here or not procfs.alive(*held.supervisor):
             if not places.closed.exists():
                 _close_for(places, order, held)
             break
         if time.monotonic() >= until:
-            raise ServerError(f"{places.folder}: supervisor {held.supervisor[0]} does not close it; see {places.supervisor_log}")
+            raise ServerError(
+                f"{places.folder}: supervisor {held.supervisor[0]} does not close it; see {places.supervisor_log}"
+            )
         time.sleep(tree.POLL_S)
     _wait_for_supervisor(places)
     return read(Closed, places.closed)
@@ -133,7 +141,9 @@ def _close_for(places: Places, order: Order, held: tree.Recorded | None) -> None
 
 def _wait_for_guard(places: Places, held: tree.Recorded) -> None:
     until = time.monotonic() + tree.LONGEST_GRACE_S + 15.0
-    while not places.guard.exists() and held.guard is not None and procfs.alive(*held.guard) and time.monotonic() < until:
+    while (
+        not places.guard.exists() and held.guard is not None and procfs.alive(*held.guard) and time.monotonic() < until
+    ):
         time.sleep(tree.POLL_S)
 
 

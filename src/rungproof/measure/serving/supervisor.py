@@ -65,7 +65,9 @@ class Supervisor:
         if not reasons and report.save(self.places.server, self._record(())):
             by, reasons = self._watched()
             return self.close(by, reasons, opened=True)
-        return self.close(by, reasons or (Reason("server.json could not be written", where="logs/supervisor.log"),), opened=False)
+        return self.close(
+            by, reasons or (Reason("server.json could not be written", where="logs/supervisor.log"),), opened=False
+        )
 
     def open(self) -> tuple[Reason, ...]:
         """Lock, port, guard, server, readiness, knobs. () if the server is ready; else why not."""
@@ -98,7 +100,9 @@ class Supervisor:
         self.ready_s = round(time.monotonic() - server.began, 3)
         return self._prove(engine, server, early, runtime)
 
-    def _prove(self, engine: Engine, server: running.Running, early: knobs.Shown, runtime: tuple[str, list[Path]]) -> tuple[Reason, ...]:
+    def _prove(
+        self, engine: Engine, server: running.Running, early: knobs.Shown, runtime: tuple[str, list[Path]]
+    ) -> tuple[Reason, ...]:
         text = self.places.server_log.read_text(encoding="utf-8", errors="replace")
         late = knobs.Shown.of(server.child.pid)
         shown = late if late.whole(self.boot) else early
@@ -219,7 +223,9 @@ class Supervisor:
         return procfs.alive(self.order.owner_pid, self.order.owner_start)
 
     def _orphan_reason(self) -> Reason:
-        return Reason("owner gone", f"process {self.order.owner_pid} has ended", "the process that asked for the session")
+        return Reason(
+            "owner gone", f"process {self.order.owner_pid} has ended", "the process that asked for the session"
+        )
 
     def _tail(self) -> tuple[Reason, ...]:
         text = self.order.portable(last_lines(self.places.server_log))

@@ -126,7 +126,9 @@ def wait_gone(find: Callable[[], list[Process]], seconds: float) -> bool:
     return True
 
 
-def end_all(find: Callable[[], list[Process]], term_s: float, kill_s: float = 10.0) -> tuple[dict[Pair, str], list[Process]]:
+def end_all(
+    find: Callable[[], list[Process]], term_s: float, kill_s: float = 10.0
+) -> tuple[dict[Pair, str], list[Process]]:
     """SIGTERM to all that `find` finds (if term_s > 0), `term_s` later SIGKILL, again for what they may still start.
 
     Returns who was signalled, each in words, and what is left after `kill_s` more seconds.

@@ -94,15 +94,22 @@ class Axis:
 
 
 AXES = {
-    "decode_rate": Axis("over context depth", "context depth (prompt tokens)", "{} prompt tokens", "slowest and fastest of the texts"),
-    "aggregate": Axis("over users at once", "users at once (concurrent requests)", "{} at once", "lowest and highest of the passes"),
+    "decode_rate": Axis(
+        "over context depth", "context depth (prompt tokens)", "{} prompt tokens", "slowest and fastest of the texts"
+    ),
+    "aggregate": Axis(
+        "over users at once", "users at once (concurrent requests)", "{} at once", "lowest and highest of the passes"
+    ),
 }
 
 
 def styles(arms: Sequence[str]) -> dict[str, Style]:
     """A look for each arm, the same in every chart. No two of the first 36 have both shape and dashes in common."""
     count = len(SHAPES)
-    return {arm: Style(index % count, SHAPES[index % count], DASHES[(index + index // count) % count]) for index, arm in enumerate(arms)}
+    return {
+        arm: Style(index % count, SHAPES[index % count], DASHES[(index + index // count) % count])
+        for index, arm in enumerate(arms)
+    }
 
 
 def axis_of(point: Point) -> Axis:
@@ -135,7 +142,9 @@ def picture(points: Sequence[Point], looks: Mapping[str, Style], log: bool) -> P
     shown = [p for p in points if p.state in ("qualified", "withheld") and p.x is not None and p.value is not None]
     for p in shown:
         if not all(math.isfinite(v) for v in (p.x, p.value, p.low or 0.0, p.high or 0.0) if v is not None):
-            raise EvidenceError(f"{visible(p.id)}: found a value that is not finite; expected numbers, so the point cannot be drawn")
+            raise EvidenceError(
+                f"{visible(p.id)}: found a value that is not finite; expected numbers, so the point cannot be drawn"
+            )
     drawn = [p for p in shown if not log or (p.x or 0) > 0]
     if not drawn:
         return None
@@ -180,7 +189,9 @@ def _runs(ordered: Sequence[Point], drawn: set[str]) -> list[list[Point]]:
     return [run for run in runs if len(run) > 1]
 
 
-def _curves(by_arm: Mapping[str, Sequence[Point]], drawn: set[str], looks: Mapping[str, Style], xs: Scale, ys: Scale) -> tuple[Curve, ...]:
+def _curves(
+    by_arm: Mapping[str, Sequence[Point]], drawn: set[str], looks: Mapping[str, Style], xs: Scale, ys: Scale
+) -> tuple[Curve, ...]:
     at = {p.id: (xs(p.x or 0.0), ys(p.value or 0.0)) for ps in by_arm.values() for p in ps if p.id in drawn}
     runs = {arm: _runs(ps, drawn) for arm, ps in by_arm.items()}
     segments: list[Segment] = [(*at[a.id], *at[b.id]) for rs in runs.values() for run in rs for a, b in pairwise(run)]
@@ -208,7 +219,9 @@ def _mark(point: Point, look: Style, at: tuple[float, float], ys: Scale, label: 
     return Mark(point, point.state == "qualified", path, x, y, whisker, sentence(point), href, label)
 
 
-def _labels(by_arm: Mapping[str, Sequence[Point]], at: Mapping[str, tuple[float, float]], segments: Sequence[Segment]) -> dict[str, Placed | None]:
+def _labels(
+    by_arm: Mapping[str, Sequence[Point]], at: Mapping[str, tuple[float, float]], segments: Sequence[Segment]
+) -> dict[str, Placed | None]:
     """Places for k/n (always drawn), arm names (always drawn) and values (drawn where there is room), in that order."""
     wanted: dict[str, Wanted] = {}
     drawn = {arm: [p for p in ps if p.id in at] for arm, ps in by_arm.items()}

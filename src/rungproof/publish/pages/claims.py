@@ -64,7 +64,9 @@ def check_claims(summary: Summary) -> None:
             )
     for headline in summary.headlines:
         if headline.state == "qualified" and (headline.center is None or not headline.servers):
-            raise EvidenceError(f"headline of {visible(headline.arm)}: qualified without a centre or without a server's value")
+            raise EvidenceError(
+                f"headline of {visible(headline.arm)}: qualified without a centre or without a server's value"
+            )
 
 
 def link_of(point: Point) -> str | None:
@@ -91,7 +93,10 @@ def headline_rows(summary: Summary) -> list[HeadlineRow]:
 def _headline(summary: Summary, headline: Headline) -> HeadlineRow:
     strict = headline_point(summary, headline.arm)
     claim = strict.id if strict else f"{headline.arm}/strict/suite/decode_rate"
-    raw = {name: _raw_of(summary, headline.arm, strict.workload if strict else "strict", name) for name, _ in headline.servers}
+    raw = {
+        name: _raw_of(summary, headline.arm, strict.workload if strict else "strict", name)
+        for name, _ in headline.servers
+    }
     own = next((link for link in raw.values() if link), None)
     fallback = (link_of(strict) if strict else None) or own or "#strict"
     measured = [(name, value) for name, value in headline.servers if value is not None]

@@ -64,7 +64,9 @@ def others(summary: Summary) -> list[tuple[Point, Number]]:
 def stamp_sources(summary: Summary) -> list[str]:
     """Who stamped the arrival times, as the points' records say it."""
     told = [p.detail.get("stamp_source", ()) for p in summary.points]
-    return sorted({str(one) for sources in told for one in (sources if isinstance(sources, (list, tuple)) else [sources])})
+    return sorted(
+        {str(one) for sources in told for one in (sources if isinstance(sources, (list, tuple)) else [sources])}
+    )
 
 
 def _figure(group: tuple[str, str, str], points: Sequence[Point], looks: Mapping[str, Style]) -> Figure:
@@ -94,7 +96,11 @@ def _figure(group: tuple[str, str, str], points: Sequence[Point], looks: Mapping
 
 def _cell(point: Point) -> Cell:
     count = f"{point.k}/{point.n}" if point.n else "not compared"
-    spread = f"{number(point.low)} to {number(point.high)}" if interval_of(point) and point.low is not None and point.high is not None else ""
+    spread = (
+        f"{number(point.low)} to {number(point.high)}"
+        if interval_of(point) and point.low is not None and point.high is not None
+        else ""
+    )
     if point.state == "qualified":
         return Cell(number_of(point), point.state, count, "", spread)
     return Cell(None, point.state, count if point.n else "", anchor("not", point.id), "")

@@ -24,7 +24,12 @@ class Box:
 
     def inside(self, frame: "Box") -> bool:
         """Whether `frame` holds all of it."""
-        return self.left >= frame.left and self.right <= frame.right and self.top >= frame.top and self.bottom <= frame.bottom
+        return (
+            self.left >= frame.left
+            and self.right <= frame.right
+            and self.top >= frame.top
+            and self.bottom <= frame.bottom
+        )
 
     def crossed_by(self, segment: Segment) -> bool:
         """Whether the straight line of `segment` passes through the rectangle (Liang-Barsky clipping)."""

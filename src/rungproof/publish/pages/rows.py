@@ -58,7 +58,9 @@ def strict_table(rows: Sequence[StrictRow]) -> StrictTable:
     seats = tuple(dict.fromkeys(f"{row.arm}.{row.replicate}" for row in rows))
     at = {(row.prompt_class, row.prompt, f"{row.arm}.{row.replicate}"): row for row in rows}
     classes = list(dict.fromkeys(row.prompt_class for row in rows))
-    names = sorted(dict.fromkeys((row.prompt_class, row.prompt) for row in rows), key=lambda name: classes.index(name[0]))
+    names = sorted(
+        dict.fromkeys((row.prompt_class, row.prompt) for row in rows), key=lambda name: classes.index(name[0])
+    )
     prompts = tuple((kind, prompt, tuple(at.get((kind, prompt, seat)) for seat in seats)) for kind, prompt in names)
     columns = [[row for row in rows if f"{row.arm}.{row.replicate}" == seat] for seat in seats]
     measures = (
@@ -106,7 +108,9 @@ def canary_results(rows: Sequence[CanaryRow]) -> tuple[list[str], list[tuple[str
     """(check names, per session its rows by check)."""
     names = list(dict.fromkeys(row.name for row in rows))
     sessions = dict.fromkeys(row.session for row in rows)
-    return names, [(s, [[row for row in rows if row.session == s and row.name == name] for name in names]) for s in sessions]
+    return names, [
+        (s, [[row for row in rows if row.session == s and row.name == name] for name in names]) for s in sessions
+    ]
 
 
 def verdict_rows(summary: Summary) -> list[VerdictRow]:

@@ -23,4 +23,6 @@ def _log_identity(_log: str) -> dict[str, str]:
     return {}
 
 
-ENGINE = Engine("simulated", argv, lambda _order: sys.executable, ("PYTHONPATH", "RUNGPROOF_SIM_FAULTS"), _log_knobs, _log_identity)
+ENGINE = Engine(
+    "simulated", argv, lambda _order: sys.executable, ("PYTHONPATH", "RUNGPROOF_SIM_FAULTS"), _log_knobs, _log_identity
+)

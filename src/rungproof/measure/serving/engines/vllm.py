@@ -77,7 +77,9 @@ def _draft(value: Any, config: str) -> Knob:
     asked = value if isinstance(value, dict) else json.loads(str(value))
     found = _value(config, "speculative_config=") or "None"
     wanted = {"num_spec_tokens": asked.get("num_speculative_tokens"), "method": asked.get("method")}
-    ok = found != "None" and all(_value(found, f"{name}=") in (str(item), repr(item)) for name, item in wanted.items() if item is not None)
+    ok = found != "None" and all(
+        _value(found, f"{name}=") in (str(item), repr(item)) for name, item in wanted.items() if item is not None
+    )
     return Knob("--speculative-config", text(value), found, "log: engine config", ok)
 
 
@@ -88,7 +90,10 @@ def _agrees(asked: Any, found: str) -> bool:
     try:
         stated = ast.literal_eval(found)
     except (ValueError, SyntaxError):  # it holds objects of the engine
-        return all(re.search(rf"['\"]{re.escape(key)}['\"]: {re.escape(repr(item))}(?!\w)", found) for key, item in asked.items())
+        return all(
+            re.search(rf"['\"]{re.escape(key)}['\"]: {re.escape(repr(item))}(?!\w)", found)
+            for key, item in asked.items()
+        )
     return isinstance(stated, dict) and all(key in stated and stated[key] == item for key, item in asked.items())
 
 

@@ -27,7 +27,9 @@ def become_subreaper() -> None:
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
-def environment(current: Mapping[str, str], asked: Mapping[str, str], boot: str, cache: Path, also: Iterable[str] = ()) -> dict[str, str]:
+def environment(
+    current: Mapping[str, str], asked: Mapping[str, str], boot: str, cache: Path, also: Iterable[str] = ()
+) -> dict[str, str]:
     """The server's variables: an allow list of `current` (and the names in `also`), those asked for, then ours."""
     names = {*PASSED, *also}
     made = {key: value for key, value in current.items() if key in names or key.startswith(PASSED_PREFIXES)}

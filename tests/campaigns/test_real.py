@@ -1,0 +1,176 @@
+"""The smoke campaign on a real vLLM with a real model. Processors differ, and so may exactness: what is tested is that every
+verdict and number follows from the raw files, not that this processor is exact or fast."""
+
+import gzip
+import json
+import re
+import shutil
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from campaigns.checkout import ROOT, Checkout, end_all
+from rungproof import verify
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(2400)]
+EVENT = re.compile(r"data: (\{.*\})\n\n")
+BUILD = f"build={ROOT / 'build'}"  # what was made for servers is shared with the checkout under test, as by any user
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    """The smoke campaign, measured once."""
+    one = Checkout(tmp_path_factory.mktemp("real") / "checkout", {})
+    one.environment.pop("RUNGPROOF_SIM_FAULTS")
+    call = one.run("smoke", "--cores", "1", "--config", BUILD, timeout=2300)
+    left = one.processes()
+    end_all(one)
+    assert call.returncode == 0, call.stdout[-5000:]
+    assert not left, f"still running: {left}"
+    return one
+
+
+def arrival(chunks: list[list[int]], length: int) -> int:
+    """Stamp of the chunk with which the first `length` bytes were there."""
+    for stamp, size in chunks:
+        length -= size
+        if length <= 0:
+            return stamp
+    raise AssertionError("fewer bytes in the chunks than in the response")
+
+
+def exchanges(path: Path) -> dict[str, dict[str, tuple[list[int], int]]]:
+    """Batch -> key -> (token ids, wall time from the barrier to the last token [ns]), read without the library's parser."""
+    found: dict[str, dict[str, tuple[list[int], int]]] = {}
+    start = 0
+    for line in map(json.loads, gzip.decompress(path.read_bytes()).decode().splitlines()):
+        if line["kind"] == "batch":
+            start = line["start_ns"]
+        elif line["kind"] == "request":
+            ids, last = [], 0
+            for event in EVENT.finditer(line["bytes"]):
+                tokens = [i for choice in json.loads(event[1])["choices"] for i in choice.get("token_ids") or []]
+                if tokens:
+                    ids += tokens
+                    last = arrival(line["chunks"], event.end())
+            found.setdefault(line["batch"], {})[line["key"]] = (ids, last - start)
+    return found
+
+
+def raw_of(one: Checkout, seat: str, item: str) -> dict[str, dict[str, tuple[list[int], int]]]:
+    """Exchanges of the record in use."""
+    accepted = one.record(one.study("smoke") / "accepted" / seat / f"{item.replace('.', '/')}.json")
+    return exchanges(one.study("smoke") / "sessions" / accepted["session"] / "attempts" / f"{item}.raw.jsonl.gz")
+
+
+def arms(one: Checkout) -> tuple[str, str]:
+    """Base and draft arm that this processor can serve."""
+    names = [a["name"] for a in one.record(one.study("smoke") / "summary.json")["arms"]]
+    return names[0], names[1]
+
+
+def test_every_rung_is_judged_by_its_raw_tokens(smoke: Checkout) -> None:
+    """k of n, state and aggregate of each rung are those that the raw bytes give when read by other code."""
+    points = smoke.points("smoke")
+    for arm in arms(smoke):
+        for c in (1, 2, 4):
+            raw = raw_of(smoke, f"{arm}.a", f"ladder.c{c}")
+            truth = {
+                key: ids for name, batch in raw.items() if name.startswith("oracle-") for key, (ids, _) in batch.items()
+            }
+            assert len(truth) == c
+            assert all(len(ids) == 64 for ids in truth.values())
+            got = [(key, ids) for name in ("pass-1", "pass-2") for key, (ids, _) in raw[name].items()]
+            k = sum(ids == truth[key] for key, ids in got)
+            point = points[f"{arm}/ladder/c{c}/aggregate"]
+            assert (point["k"], point["n"]) == (k, 2 * c)
+            assert point["state"] == ("qualified" if k == 2 * c else "withheld")
+            wall = max(ns for _, ns in raw["pass-2"].values())
+            assert point["value"] == pytest.approx(64 * c / wall * 1e9, rel=1e-9)
+
+
+def test_strict_and_depth_are_judged_by_their_raw_tokens(smoke: Checkout) -> None:
+    """The gates draft = oracle count what the raw bytes of both servers say."""
+    base, draft = arms(smoke)
+    verdicts = {v["gate"]: v for v in smoke.record(smoke.study("smoke") / "summary.json")["verdicts"]}
+    for item, gate, n in (
+        ("strict.suite", f"draft-oracle.{draft}.a.strict", 12),
+        ("depth.512", f"depth.{draft}.a.depth.512", 3),
+    ):
+        truth = {key: ids for batch in raw_of(smoke, f"{base}.a", item).values() for key, (ids, _) in batch.items()}
+        got = {key: ids for batch in raw_of(smoke, f"{draft}.a", item).values() for key, (ids, _) in batch.items()}
+        k = sum(got[key] == ids for key, ids in truth.items())
+        assert (verdicts[gate]["k"], verdicts[gate]["n"]) == (k, n)
+        assert verdicts[gate]["state"] == ("qualified" if k == n else "withheld")
+
+
+def test_without_a_repeat_no_lossless_claim_is_made(smoke: Checkout) -> None:
+    """One server an arm: the page says that the repeat gate was not run, and strict and depth points are withheld for it."""
+    summary = smoke.record(smoke.study("smoke") / "summary.json")
+    assert summary["simulated"] is False
+    assert summary["lossless_claim"] is False
+    page = (smoke.study("smoke") / "page/index.html").read_text(encoding="utf-8")
+    assert "no lossless claim" in page.lower()
+    for point in summary["points"]:
+        if point["workload"] != "ladder":
+            assert point["state"] == "withheld"
+
+
+def test_the_server_was_the_one_asked_for(smoke: Checkout) -> None:
+    """Every argument and variable was found again in the running vLLM, by its own configuration line too, and canaries passed on one boot."""
+    for folder in smoke.study("smoke").glob("sessions/*"):
+        server = smoke.record(folder / "server.json")
+        assert server["launch"]["engine"] == "vllm"
+        assert len(server["knobs"]) > 8
+        assert all(k["ok"] for k in server["knobs"])
+        for when in ("before", "after"):
+            canary = smoke.record(folder / f"canary_{when}.json")
+            assert (canary["status"], canary["boot"]) == ("passed", server["boot"])
+        assert smoke.record(folder / "closed.json")["sound"] is True
+        assert not (folder / "cache").exists()
+
+
+def test_counters_of_the_server_agree_with_the_client(smoke: Checkout) -> None:
+    """Tokens by the server's own counter equal those received; drafts are counted on the draft arm, and only there."""
+    base, draft = arms(smoke)
+    for arm in (base, draft):
+        judged = smoke.record(smoke.study("smoke") / f"accepted/{arm}.a/ladder/c4.json")
+        assert (
+            judged["counters"]["generation_tokens"]
+            == sum(len(r["token_ids"]) for r in judged["requests"])
+            == 64 * (4 + 8)
+        )
+        assert (judged["counters"]["drafts"] is not None) == (arm == draft)
+        medians = [r["step_median_ns"] for r in judged["requests"]]
+        assert statistics.median(medians) > 0
+
+
+def test_everything_recomputes(smoke: Checkout, tmp_path: Path) -> None:
+    """`rungproof verify` recomputes records, verdicts and points from raw bytes, and finds a changed token and a changed number."""
+    study = smoke.study("smoke")
+    good = verify.recompute(study)
+    assert good.ok, good.lines
+    copy = tmp_path / "smoke"
+    shutil.copytree(study, copy)
+    path = next(copy.glob("sessions/*/judged/ladder.c2.json"))
+    record: Any = json.loads(path.read_text(encoding="utf-8"))
+    record["requests"][0]["token_ids"][5] += 1
+    path.write_text(json.dumps(record), encoding="utf-8")
+    assert not verify.recompute(copy).ok
+    shutil.copy(study / path.relative_to(copy), path)
+    assert verify.recompute(copy).ok
+    summary: Any = json.loads((copy / "summary.json").read_text(encoding="utf-8"))
+    summary["points"][-1]["value"] *= 1.01
+    (copy / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
+    assert not verify.recompute(copy).ok
+
+
+def test_the_same_call_again_measures_nothing(smoke: Checkout) -> None:
+    """Withheld points are results: the second call starts no server."""
+    before = smoke.records("smoke")
+    call = smoke.run("smoke", "--cores", "1", "--config", BUILD)
+    assert call.returncode == 0
+    assert "Nothing to be done" in call.stdout
+    assert smoke.records("smoke") == before
