@@ -33,6 +33,10 @@ class Loaded:
         """True when the host replaces every engine by the simulated server."""
         return self.host.engine == "simulated"
 
+    def canary_of(self, lane: str) -> str:
+        """Name of the canary suite of a lane's servers: the host's, else the lane's, else the campaign's."""
+        return self.host.canary or self.lanes[lane].canary or self.campaign.canary
+
     @property
     def folder(self) -> str:
         """Name of the results folder: another host than the campaign's own never mixes with it."""
@@ -76,7 +80,8 @@ def load(root: Path, name: str, host: str = "") -> Loaded:
         raise ConfigError(
             f"config/hosts/{host_name}.yaml: arguments.{unknown}: no such lane under config/lanes/; correct or remove it"
         )
-    suites: dict[str, AnySuite] = {campaign.canary: read_suite(folder / "suites", campaign.canary, "canary")}
+    canaries = {campaign.canary, profile.canary, *(lane.canary for lane in lanes.values())}
+    suites: dict[str, AnySuite] = {c: read_suite(folder / "suites", c, "canary") for c in canaries if c is not None}
     for work in workloads.values():
         suites[work.suite] = read_suite(folder / "suites", work.suite, work.kind)
     for key, work in workloads.items():

@@ -41,6 +41,9 @@ class Host(Section):
     engine: Literal["simulated"] | None = Field(
         None, description="simulated: replaces the engine of every lane by the simulated server."
     )
+    canary: Name | None = Field(
+        None, description="Suite of canary checks used here instead of any other; none: the lane's or the campaign's own."
+    )
     costs: Costs = Field(description="Rough costs for the estimate.")
     lock: Name = Field(description="Name of the host lock: two servers that share a device share a lock.")
     ready_deadline_s: PositiveFloat = Field(description="Longest wait for a server to be ready [s].")
@@ -62,7 +65,7 @@ class Model(Section):
     """config/models/NAME.yaml: a model as a recipe that makes its files."""
 
     title: str = Field(min_length=1, description="Name for people.")
-    recipe: Literal["smollm2_dequantise", "w4a16"] = Field(
+    recipe: Literal["smollm2_dequantise", "tiny_llama", "w4a16"] = Field(
         description="Script of measure/models/recipes that makes the checkpoint."
     )
     source: Name | None = Field(
@@ -88,6 +91,13 @@ class Lane(Section):
         default={}, description="Server arguments: true writes --key, false --no-key, a mapping is written as JSON."
     )
     variables: dict[str, str] = Field(default={}, description="Environment variables of the server.")
+    canary: Name | None = Field(
+        None, description="Suite of canary checks for a model that cannot pass the campaign's; none: the campaign's."
+    )
+    relative_cost: PositiveFloat = Field(
+        1.0, description="Time of a token and of prefill, in those of the host's costs; for the estimate alone."
+    )
+    note: str = Field("", description="What a reader of this lane's numbers must know, one or two sentences, for the page.")
 
     @model_validator(mode="after")
     def _prefix_caching_named(self) -> "Lane":
@@ -192,7 +202,7 @@ class Campaign(Section):
     title: str = Field(min_length=1, description="Title of the page.")
     purpose: str = Field(min_length=1, description="What the campaign is meant to find out, one or two sentences.")
     host: Name = Field(description="File under config/hosts/ used unless --config host=... names another.")
-    canary: Name = Field(description="Suite of canary checks under config/suites/.")
+    canary: Name = Field(description="Suite of canary checks under config/suites/, where the lane names no other.")
     seed: int = Field(42, description="Seed sent with every request.")
     arms: dict[Name, Arm] = Field(min_length=1, description="Arms by name.")
     workloads: dict[Name, Workload] = Field(min_length=1, description="Workloads by name.")

@@ -93,12 +93,13 @@ class LongSuite(Section):
 
 
 class CanarySuite(Section):
-    """Checks of a canary."""
+    """Checks of a canary. `weak`: in what it proves less than one that asks a model for sense; shown on the page."""
 
     id: Name
     kind: Literal["canary"]
     source: str = Field(min_length=1)
     licence: str = Field(min_length=1)
+    weak: str = ""
     checks: list[CanaryCheckSpec] = Field(min_length=1)
 
 

@@ -9,7 +9,7 @@ from rungproof.judge.numbers import UNITS, value_of
 from rungproof.judge.points import Findings, points_of
 from rungproof.records.codec import digest
 from rungproof.records.formats import Canary, Closed, Judged, Point, Server, Verdict
-from rungproof.records.plan import Item, Plan
+from rungproof.records.plan import ArmPlan, Item, Plan
 from rungproof.records.summary import ArmInfo, CanaryRow, Headline, HistoryRow, SessionInfo, StrictRow, Summary
 
 
@@ -37,12 +37,18 @@ def summarise(findings: Findings, sessions: Sequence[SessionFacts]) -> Summary:
     return Summary(
         campaign=plan.campaign, title=plan.title, purpose=plan.purpose, host=plan.host_title, simulated=plan.simulated,
         claim=_claim(plan, points, headlines, lossless), lossless_claim=lossless, rules=_rules(plan),
-        arms=tuple(ArmInfo(a.name, a.title, a.lane, a.model, a.engine, a.draft_depth, a.oracle, a.launch, a.launch_sha256) for a in plan.arms),
+        arms=tuple(_arm(a) for a in plan.arms),
         sessions=tuple(_session(s, s.server.session in used) for s in sessions),
         canaries=tuple(row for s in sessions if s.server.session in used for row in _canaries(s)),
         headlines=headlines, strict=tuple(row for item in plan.items if item.spec["kind"] == "strict" for row in _strict(findings, item)),
         points=points, verdicts=tuple(findings.verdicts.values()), history=_history(findings), suites=plan.suites,
         missing=_missing(findings, points), lock_sha256=digest(plan),
+    )  # fmt: skip
+
+
+def _arm(arm: ArmPlan) -> ArmInfo:
+    return ArmInfo(
+        arm.name, arm.title, arm.lane, arm.model, arm.engine, arm.draft_depth, arm.oracle, arm.launch, arm.launch_sha256, arm.canary, arm.note,
     )  # fmt: skip
 
 
@@ -80,7 +86,8 @@ def _claim(plan: Plan, points: Sequence[Point], headlines: Sequence[Headline], l
 
 def _rules(plan: Plan) -> dict[str, Any]:
     """What was fixed before the run, a workload each."""
-    made: dict[str, Any] = {"seed": plan.seed, "canary suite": plan.canary["suite"]}
+    suites = {name: [a.name for a in plan.arms if a.canary == name] for name in plan.canaries}
+    made: dict[str, Any] = {"seed": plan.seed, "canary suite of arms": suites}
     for item in plan.items:
         work = made.setdefault(item.workload, {"kind": item.spec["kind"], "suite": item.spec["suite"]})
         for key in ("cap", "tokens", "passes"):
@@ -176,7 +183,7 @@ def _missing(findings: Findings, points: Sequence[Point]) -> tuple[str, ...]:
     if plan.simulated:
         found.append("A real server: nothing on this page was measured.")
     if not any(g.kind == "base_repeat" for g in plan.gates):
-        found.append("The repeat gate: one fresh server an arm was planned, so no lossless claim is made.")
+        found.append("The repeat gate: no strict suite was planned on a second fresh server of its base arm, so no lossless claim is made.")
     for u in plan.unavailable:
         instead = f"; {plan.arm(u.instead).title} was measured instead" if u.instead else ""
         found.append(

@@ -4,13 +4,14 @@ import os
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from rungproof.measure.serving.procfs import alive, owner_of
 from rungproof.records.codec import canonical
-from rungproof.records.errors import HostError
+from rungproof.records.errors import HostError, RungproofError
 from rungproof.records.files import write_atomic
 
 OWNER_EVERY_S = 0.3
@@ -46,8 +47,12 @@ def job(log: str, session: Path | None = None) -> Iterator[None]:
                 me = owner_of(os.getpid())
                 write_atomic(registered, canonical({"pid": me[0], "start": me[1]}))
             yield
+        except RungproofError as error:
+            aloud(f"{error}")
+            raise
         except BaseException as error:
-            print(f"{type(error).__name__}: {error}", file=out)
+            aloud(f"{type(error).__name__}: {error} (a fault of rungproof itself; {log} and Snakemake's log say where)")
+            traceback.print_exc(file=out)
             raise
         finally:
             if registered:

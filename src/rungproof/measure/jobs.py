@@ -6,6 +6,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from rungproof.config.sections import Costs
 from rungproof.measure import serving
 from rungproof.measure.job import aloud, owner
 from rungproof.measure.serving.order import Order
@@ -13,10 +14,15 @@ from rungproof.measure.store import Folder
 from rungproof.measure.workloads.attempt import measure_item
 from rungproof.measure.workloads.canary import run_canary
 from rungproof.plan.builds import build_folder
+from rungproof.plan.estimate import item_seconds
 from rungproof.records.codec import canonical, load_json, read
 from rungproof.records.files import write_atomic
 from rungproof.records.formats import Reason, Server, Verdict
 from rungproof.records.plan import ArmPlan, Plan, split_session
+
+EVEN = Costs(
+    server_s=1, token_s=1, prefill_1k_s=140, setup_s=1, setup_gb=1
+)  # only the proportions between items matter
 
 
 def start_server(study: Path, session: str, build: str, gate: Path | None) -> Server:
@@ -49,7 +55,7 @@ def _order(plan: Plan, arm: ArmPlan, session: str, replicate: str, build: str) -
         model = Path(build_folder(build, "models", arm.model, arm.launch["model_sha256"])).resolve()
         python, model_path = str(environment / "bin/python"), str(model)
         identity = load_json((model / "manifest.json").read_bytes(), str(model / "manifest.json"))
-    canary = {**plan.canary, "deadline_s": limits["request_deadline_s"], "idle_s": limits["idle_s"]}
+    canary = {**plan.canaries[arm.canary], "deadline_s": limits["request_deadline_s"], "idle_s": limits["idle_s"]}
     return Order(
         session=session, campaign=plan.campaign, arm=arm.name, replicate=replicate, launch=arm.launch, launch_sha256=arm.launch_sha256,
         python=python, model_path=model_path, model_identity=identity, port=0, ready_deadline_s=limits["ready_deadline_s"],
@@ -93,7 +99,23 @@ def attempt(study: Path, session: str, workload: str, item: str) -> None:
         plan,
         lambda line: print(line, file=sys.stderr),
     )
-    aloud(f"{session}: {workload}/{item}: {record.status} in {record.seconds} s {'; '.join(map(str, record.reasons))}")
+    why = "; ".join(map(str, record.reasons))
+    aloud(
+        f"{session}: {workload}/{item}: {record.status} in {record.seconds:.1f} s{progress(study, plan, session)} {why}".rstrip()
+    )
+
+
+def progress(study: Path, plan: Plan, session: str) -> str:
+    """How far this run is: attempts done of those planned, and the minutes left if the rest goes as fast as what is done."""
+    folder = Folder(study)
+    run = split_session(session)[0]
+    planned = load_json((folder.run(run) / "run.json").read_bytes(), "run.json")["sessions"]
+    weights = {(name, key): item_seconds(plan.item(key), EVEN) for name, keys in planned.items() for key in keys}
+    done = {place for place in weights if folder.attempt(place[0], plan.item(place[1])).exists()}
+    share = sum(weights[place] for place in done) / max(sum(weights.values()), 1e-9)
+    passed = time.time() - (folder.run(run) / "run.json").stat().st_mtime
+    left = f", about {max(1, round(passed * (1 - share) / share / 60))} min left" if 0 < share < 1 else ""
+    return f" [{len(done)}/{len(weights)}{left}]"
 
 
 def stop_server(study: Path, session: str) -> None:

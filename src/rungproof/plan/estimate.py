@@ -39,7 +39,10 @@ def describe(plan: Plan, todo: Todo, costs: Costs, flags: frozenset[str], build:
         kept = sum(bool(a.sessions) for a in todo.assignments)
         return f"{plan.study}: {kept} of {len(todo.assignments)} items have a result; no server is started."
     slower = math.prod(factor for flag, factor in costs.slower_without.items() if flag not in flags)
-    seconds = sum(costs.server_s + slower * sum(item_seconds(i, costs) for i in items) for _, items in todo.new)
+    seconds = sum(
+        costs.server_s + slower * sum(item_seconds(i, costs) * plan.arm(i.arm).relative_cost for i in items)
+        for _, items in todo.new
+    )
     builds = to_build(plan, build)
     lines = [f"{plan.study}: {plan.title}" + (" [simulated: nothing is measured]" if plan.simulated else "")]
     for u in plan.unavailable:

@@ -4,7 +4,7 @@ from typing import Any
 
 from rungproof.config.load import Loaded
 from rungproof.config.sections import Arm, Depth, Ladder, Strict
-from rungproof.config.suites import LadderSuite, LongSuite, StrictSuite
+from rungproof.config.suites import CanarySuite, LadderSuite, LongSuite, StrictSuite
 from rungproof.plan.builds import environment_digest, model_digest
 from rungproof.plan.gates import gates_of
 from rungproof.records.codec import canonical, digest
@@ -34,7 +34,7 @@ def resolve(loaded: Loaded, flags: frozenset[str]) -> Plan:
     items = tuple(
         item for session in sessions for item in _items(loaded, session.arm, session.replicate, session.workloads)
     )
-    canary = loaded.suites[campaign.canary]
+    canaries = {arm.canary: _canary(loaded, arm.canary) for arm in arms}
     return Plan(
         campaign=loaded.name,
         study=loaded.folder,
@@ -44,16 +44,16 @@ def resolve(loaded: Loaded, flags: frozenset[str]) -> Plan:
         host_title=host.title,
         simulated=loaded.simulated,
         seed=campaign.seed,
-        canary={
-            "suite": campaign.canary,
-            "sampling": sampling(campaign.seed),
-            "checks": canary.model_dump(by_alias=True)["checks"],
-        },
+        canaries=canaries,
         arms=arms,
         items=items,
         seats=tuple(f"{s.arm}.{s.replicate}" for s in sessions),
         gates=gates_of(arms, items),
-        suites=tuple(_suite_row(loaded, name) for name in sorted(loaded.suites)),
+        suites=tuple(
+            _suite_row(loaded, name)
+            for name, suite in sorted(loaded.suites.items())
+            if suite.kind != "canary" or name in canaries
+        ),
         unavailable=unavailable,
         limits={
             "ready_deadline_s": host.ready_deadline_s,
@@ -150,7 +150,16 @@ def _arm(loaded: Loaded, name: str, arm: Arm) -> ArmPlan:
         arm.oracle or name,
         launch,
         digest(launch),
+        loaded.canary_of(arm.lane),
+        lane.relative_cost,
+        " ".join(lane.note.split()),
     )
+
+
+def _canary(loaded: Loaded, name: str) -> dict[str, Any]:
+    """A canary suite as a session's order holds it."""
+    checks = loaded.suites[name].model_dump(by_alias=True)["checks"]
+    return {"suite": name, "sampling": sampling(loaded.campaign.seed), "checks": checks}
 
 
 def _refuse_equal_arms(loaded: Loaded, arms: tuple[ArmPlan, ...]) -> None:
@@ -195,4 +204,6 @@ def _suite_row(loaded: Loaded, name: str) -> dict[str, Any]:
     row: dict[str, Any] = {"id": name, "kind": suite.kind, "sha256": loaded.suite_digests[name], "source": suite.source}
     if isinstance(suite, LongSuite):
         row["texts"] = [{"id": t.id, "class": t.class_, "source": t.source, "licence": t.licence} for t in suite.texts]
+    if isinstance(suite, CanarySuite) and suite.weak:
+        row["weak"] = " ".join(suite.weak.split())
     return row

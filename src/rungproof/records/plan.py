@@ -34,7 +34,8 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class ArmPlan:
-    """One arm: its launch, hashed without any path of a machine."""
+    """One arm: its launch, hashed without any path of a machine. `canary`: its suite among the plan's canaries; relative_cost:
+    of a token and of prefill, in those of the host, for the estimate alone; `note`: what its numbers do not say, for the page."""
 
     name: str
     title: str
@@ -46,6 +47,9 @@ class ArmPlan:
     oracle: str
     launch: dict[str, Any]
     launch_sha256: str
+    canary: str
+    relative_cost: float
+    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,7 @@ class Unavailable:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The whole campaign as it will be measured and judged. `study` is the name of its results folder."""
+    """The whole campaign as it will be measured and judged. `study` is the name of its results folder; `canaries`: by suite."""
 
     campaign: str
     study: str
@@ -83,7 +87,7 @@ class Plan:
     host_title: str
     simulated: bool
     seed: int
-    canary: dict[str, Any]
+    canaries: dict[str, dict[str, Any]]
     arms: tuple[ArmPlan, ...]
     items: tuple[Item, ...]
     seats: tuple[str, ...]

@@ -8,7 +8,8 @@ from rungproof.records.formats import Knob, Point, PointState, Verdict
 
 @dataclass(frozen=True, slots=True)
 class ArmInfo:
-    """One arm as planned. `oracle`: the arm whose tokens it must equal; its own name: it is the base of its lane."""
+    """One arm as planned. `oracle`: the arm whose tokens it must equal; its own name: it is the base of its lane.
+    `canary`: suite of its canary checks; `note`: what a reader of its numbers must know, may be empty."""
 
     name: str
     title: str
@@ -19,6 +20,8 @@ class ArmInfo:
     oracle: str
     launch: dict[str, Any]
     launch_sha256: str
+    canary: str
+    note: str
 
 
 @dataclass(frozen=True, slots=True)
