@@ -13,17 +13,22 @@ min_version("9.27")
 configfile: "config/config.yaml"
 
 
+include: "workflow/rules/common.smk"  # reads every file under config/ and tells each mistake
+
+
 validate(config, "workflow/schemas/config.schema.json")
 
 
-include: "workflow/rules/common.smk"
 include: "workflow/rules/setup.smk"
 include: "workflow/rules/session.smk"
 include: "workflow/rules/judge.smk"
 include: "workflow/rules/publish.smk"
 
 
-refuse_names(CAMPAIGNS, [rule.name for rule in workflow.rules])
+try:
+    refuse_names(CAMPAIGNS, [rule.name for rule in workflow.rules])
+except RungproofError as error:
+    fail(error)
 
 for _name in CAMPAIGNS:
 

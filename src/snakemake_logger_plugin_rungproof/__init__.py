@@ -11,6 +11,7 @@ from snakemake.logging import DefaultFormatter
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
+OF_A_JOB = "CalledProcessError"  # Snakemake's second account of a job that failed; the job has said why itself
 NOTHING = "Nothing to be done"  # the one plain message that tells a user something
 
 
@@ -34,8 +35,9 @@ class LogHandler(LogHandlerBase):
         if event == LogEvent.JOB_ERROR:
             logs = ", ".join(str(path) for path in getattr(record, "log", None) or [])
             return f"job failed: {getattr(record, 'rule_name', '?')}" + (f" (log: {logs})" if logs else "")
-        if record.levelno >= logging.WARNING and event is None:
-            return record.getMessage()
+        if record.levelno >= logging.WARNING:
+            text = str(self.wording.format(record) or record.getMessage())
+            return "" if OF_A_JOB in text else text
         return record.getMessage() if event is None and record.getMessage().startswith(NOTHING) else ""
 
     @property

@@ -20,6 +20,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     one = Checkout(tmp_path_factory.mktemp("done") / "checkout", {"mini": MINI})
     call = one.run("mini")
     assert call.returncode == 0, call.stdout[-3000:]
+    (one.folder / "terminal.txt").write_text(call.stdout, encoding="utf-8")
     return one
 
 
@@ -51,6 +52,19 @@ def test_the_whole_campaign_runs_and_says_that_nothing_was_measured(done: Checko
     assert {p["state"] for p in points.values()} == {"qualified"}
     assert points["draft/strict/suite/decode_rate"]["n"] == 36
     assert sessions(done) == ["r001.base.a", "r001.base.b", "r001.draft.a", "r001.draft.b"]
+
+
+def test_the_terminal_tells_what_is_measured_and_the_log_tells_all(done: Checkout) -> None:
+    """What will be done comes first, then a line a step with how far it is, at the end counts and the page; Snakemake's own account is in its log."""
+    lines = (done.folder / "terminal.txt").read_text(encoding="utf-8").splitlines()
+    assert len(lines) < 60, lines
+    assert any("fresh server r001.base.a" in line for line in lines[:4])
+    assert any("min in all" in line for line in lines[:8])
+    assert any("ladder/c4: measured" in line and "[6/16" in line for line in lines)
+    assert lines[-1].strip() == "page: results/mini/page/index.html"
+    assert "12 qualified" in lines[-2]
+    log = next((done.folder / ".snakemake/log").glob("*.log")).read_text(encoding="utf-8")
+    assert log.count("rule attempt:") == 16
 
 
 def test_records_tell_what_the_server_really_ran_with(done: Checkout) -> None:
@@ -252,5 +266,7 @@ def test_a_wrong_key_is_named_with_its_file(checkout: Make) -> None:
     call = one.run("mini")
     assert call.returncode != 0
     assert "config/campaigns/mini.yaml: sesions: unknown key" in call.stdout
+    assert call.returncode == 2
     assert "Traceback" not in call.stdout
+    assert "WorkflowError" not in call.stdout
     assert not Path(one.folder, "results").exists()

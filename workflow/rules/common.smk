@@ -21,7 +21,8 @@ LIBRARY = Path(rungproof.__file__).parent
 
 def fail(error):
     """End with the message alone: a traceback of this file would tell the user nothing."""
-    raise WorkflowError(str(error))
+    print(f"rungproof: {error}", file=sys.stderr)
+    sys.exit(2)
 
 
 try:

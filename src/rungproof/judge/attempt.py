@@ -58,8 +58,8 @@ def judge_attempt(
         requests, batches = read_raw(item, evidence.lines)
         counters = counter_deltas(evidence.lines)
         reasons += session_reasons(item, launch_sha256, evidence)
-        reasons += sent_as_planned(expected, evidence.lines, requests)
         reasons += request_reasons(requests)
+        reasons += sent_as_planned(expected, evidence.lines)
         reasons += counter_reasons(counters, requests)
         reasons += answer_reasons(item, requests)
     if attempt.status == "measured":
@@ -167,9 +167,7 @@ def session_reasons(item: Item, launch_sha256: str, evidence: Evidence) -> list[
     return found
 
 
-def sent_as_planned(
-    expected: Sequence[ExpectedBatch], lines: Sequence[raw.Line], results: Sequence[RequestResult]
-) -> list[Reason]:
+def sent_as_planned(expected: Sequence[ExpectedBatch], lines: Sequence[raw.Line]) -> list[Reason]:
     """Every planned batch and request was sent, once, in order, with exactly the planned body."""
     if not expected:
         return [Reason("nothing planned", found="0 batches", expected="at least 1")]

@@ -49,7 +49,7 @@ def job(log: str, session: Path | None = None) -> Iterator[None]:
             yield
         except RungproofError as error:
             aloud(f"{error}")
-            raise
+            sys.exit(1)  # said in full: a traceback would add nothing
         except BaseException as error:
             aloud(f"{type(error).__name__}: {error} (a fault of rungproof itself; {log} and Snakemake's log say where)")
             traceback.print_exc(file=out)
