@@ -36,9 +36,9 @@ for _name in CAMPAIGNS:
         name:
             _name
         default_target: _name == "campaign_v2"
-        localrule: True
         input:
             lambda wildcards, name=_name: campaign_files(name),
+        localrule: True
 
 
 onsuccess:

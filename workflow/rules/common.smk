@@ -41,7 +41,9 @@ if workflow.is_main_process:
     os.environ["RUNGPROOF_RUN"] = missing.next_run(Path(RESULTS).glob("*"))
     os.environ["RUNGPROOF_OWNER"] = "{}:{}".format(*serving.owner_of(os.getpid()))
     os.environ["RUNGPROOF_ASKED"] = " ".join(
-        name for name in CAMPAIGNS if any(arg == name or f"{RESULTS}/{name}" in arg for arg in sys.argv[1:])
+        name
+        for name in CAMPAIGNS
+        if any(arg == name or f"{RESULTS}/{name}" in arg for arg in sys.argv[1:])
     )
 RUN = os.environ["RUNGPROOF_RUN"]
 ASKED = os.environ["RUNGPROOF_ASKED"].split() or ["campaign_v2"]
@@ -50,7 +52,9 @@ FLAGS = processor_flags()
 
 # Snakemake watches the few lines of a script, not the library behind it: these digests are parameters of the rules.
 JUDGE = builds.source_digest(LIBRARY / "judge", LIBRARY / "records")
-PAGES = builds.source_digest(LIBRARY / "publish", LIBRARY / "judge", LIBRARY / "records")
+PAGES = builds.source_digest(
+    LIBRARY / "publish", LIBRARY / "judge", LIBRARY / "records"
+)
 
 
 wildcard_constraints:
@@ -84,12 +88,21 @@ def plan(campaign):
 def todo(campaign):
     the_plan = plan(campaign)
     try:
-        again = missing.parse_remeasure(RUN_CONFIG.remeasure, the_plan) if campaign in ASKED else ()
-        found = missing.plan_run(the_plan, Path(RESULTS, the_plan.study), RUN, again, JUDGE)
+        again = (
+            missing.parse_remeasure(RUN_CONFIG.remeasure, the_plan)
+            if campaign in ASKED
+            else ()
+        )
+        found = missing.plan_run(
+            the_plan, Path(RESULTS, the_plan.study), RUN, again, JUDGE
+        )
     except RungproofError as error:
         fail(error)
     if workflow.is_main_process:
-        print(describe(the_plan, found, loaded(campaign).host.costs, FLAGS, Path(BUILD)), file=sys.stderr)
+        print(
+            describe(the_plan, found, loaded(campaign).host.costs, FLAGS, Path(BUILD)),
+            file=sys.stderr,
+        )
     return found
 
 
@@ -119,7 +132,9 @@ def of_study(study, *parts):
 
 def judged_files(study, item_id):
     """Judged records of one item, newest first."""
-    return [of_study(study, path) for path in todo(campaign_of(study)).of(item_id).judged()]
+    return [
+        of_study(study, path) for path in todo(campaign_of(study)).of(item_id).judged()
+    ]
 
 
 def used_items(study):

@@ -6,17 +6,25 @@ TABLES = ["campaigns", "sessions", "requests", "tokens", "rungs", "verdicts"]
 
 def verdict_files(study):
     used = {item.id for item in used_items(study)}
-    gates = [g.id for g in plan(campaign_of(study)).gates if g.subject[0] in used and g.oracle[0] in used]
+    gates = [
+        g.id
+        for g in plan(campaign_of(study)).gates
+        if g.subject[0] in used and g.oracle[0] in used
+    ]
     return [of_study(study, "verdicts", f"{name}.json") for name in gates + SOUNDNESS]
 
 
 rule summary:
+    input:
+        judged=lambda wildcards: [
+            path
+            for item in used_items(wildcards.study)
+            for path in judged_files(wildcards.study, item.id)
+        ],
+        verdicts=lambda wildcards: verdict_files(wildcards.study),
     output:
         summary=RESULTS + "/{study}/summary.json",
         plan=RESULTS + "/{study}/plan.json",
-    input:
-        judged=lambda wildcards: [path for item in used_items(wildcards.study) for path in judged_files(wildcards.study, item.id)],
-        verdicts=lambda wildcards: verdict_files(wildcards.study),
     log:
         RESULTS + "/{study}/logs/summary.log",
     conda:
@@ -24,17 +32,25 @@ rule summary:
     params:
         pages=PAGES,
         plan=lambda wildcards: resolve.as_text(plan(campaign_of(wildcards.study))),
-        left_out=lambda wildcards: {a.item.id: a.left_out for a in todo(campaign_of(wildcards.study)).assignments if a.left_out and not a.sessions},
+        left_out=lambda wildcards: {
+            a.item.id: a.left_out
+            for a in todo(campaign_of(wildcards.study)).assignments
+            if a.left_out and not a.sessions
+        },
     script:
         "../scripts/summary.py"
 
 
 rule tables:
-    output:
-        expand(RESULTS + "/{{study}}/tables/{table}.parquet", table=TABLES),
     input:
         summary=RESULTS + "/{study}/summary.json",
-        judged=lambda wildcards: [path for item in used_items(wildcards.study) for path in judged_files(wildcards.study, item.id)],
+        judged=lambda wildcards: [
+            path
+            for item in used_items(wildcards.study)
+            for path in judged_files(wildcards.study, item.id)
+        ],
+    output:
+        expand(RESULTS + "/{{study}}/tables/{table}.parquet", table=TABLES),
     log:
         RESULTS + "/{study}/logs/tables.log",
     conda:
@@ -46,12 +62,12 @@ rule tables:
 
 
 rule page:
+    input:
+        summary=RESULTS + "/{study}/summary.json",
     output:
         page=RESULTS + "/{study}/page/index.html",
         csv=RESULTS + "/{study}/page/points.csv",
         json=RESULTS + "/{study}/page/points.json",
-    input:
-        summary=RESULTS + "/{study}/summary.json",
     log:
         RESULTS + "/{study}/logs/page.log",
     conda:
@@ -65,9 +81,19 @@ rule page:
 def campaign_files(name):
     """Everything that a campaign's target asks for."""
     study, work = loaded(name).folder, todo(name)
-    accepted = [of_study(study, "accepted", a.item.seat, a.item.workload, f"{a.item.item}.json") for a in work.assignments if a.sessions]
+    accepted = [
+        of_study(study, "accepted", a.item.seat, a.item.workload, f"{a.item.item}.json")
+        for a in work.assignments
+        if a.sessions
+    ]
     again = [
-        of_study(study, "runs", RUN, "remeasured", f"{a.item.seat}.{a.item.workload}.{a.item.item}.txt")
+        of_study(
+            study,
+            "runs",
+            RUN,
+            "remeasured",
+            f"{a.item.seat}.{a.item.workload}.{a.item.item}.txt",
+        )
         for a in work.assignments
         if a.item.id in work.remeasured
     ]

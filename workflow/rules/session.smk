@@ -7,9 +7,17 @@ THIS_RUN = RUN + r"\.[a-z0-9][a-z0-9_-]*\.[a-z]"
 
 def session_before(wildcards):
     """closed.json of the session before this one in the call: two servers never share the machine."""
-    order = [(loaded(name).folder, session) for name in ASKED for session, _ in todo(name).new]
+    order = [
+        (loaded(name).folder, session)
+        for name in ASKED
+        for session, _ in todo(name).new
+    ]
     at = order.index((wildcards.study, wildcards.session))
-    return [of_study(order[at - 1][0], "sessions", order[at - 1][1], "closed.json")] if at else []
+    return (
+        [of_study(order[at - 1][0], "sessions", order[at - 1][1], "closed.json")]
+        if at
+        else []
+    )
 
 
 def base_gate_file(wildcards):
@@ -22,14 +30,22 @@ def base_gate_file(wildcards):
 
 def base_gates(study, base):
     the_plan = plan(campaign_of(study))
-    return [g for g in the_plan.gates if g.kind == "base_repeat" and the_plan.item(g.subject[0]).arm == base]
+    return [
+        g
+        for g in the_plan.gates
+        if g.kind == "base_repeat" and the_plan.item(g.subject[0]).arm == base
+    ]
 
 
 def base_gate_sessions(wildcards):
     """Newest session of each side of the gate."""
     gate = base_gates(wildcards.study, wildcards.arm)[0]
     work = todo(campaign_of(wildcards.study))
-    return {key: work.of(key).sessions[0] for key in (gate.subject[0], gate.oracle[0]) if work.of(key).sessions}
+    return {
+        key: work.of(key).sessions[0]
+        for key in (gate.subject[0], gate.oracle[0])
+        if work.of(key).sessions
+    }
 
 
 rule lock:
@@ -37,29 +53,34 @@ rule lock:
         lock=RESULTS + "/{study}/runs/{run}/campaign.lock.json",
     log:
         RESULTS + "/{study}/runs/{run}/logs/lock.log",
-    conda:
-        "../../envs/orchestrator.yaml"
     wildcard_constraints:
         run=RUN,
+    conda:
+        "../../envs/orchestrator.yaml"
     params:
         plan=lambda wildcards: resolve.as_text(plan(campaign_of(wildcards.study))),
-        sessions=lambda wildcards: {name: [i.id for i in items] for name, items in todo(campaign_of(wildcards.study)).new},
+        sessions=lambda wildcards: {
+            name: [i.id for i in items]
+            for name, items in todo(campaign_of(wildcards.study)).new
+        },
     script:
         "../scripts/lock.py"
 
 
 rule prompts:
-    output:
-        prompts=RESULTS + "/{study}/runs/{run}/prompts/{arm}.{workload}.json",
     input:
         lock=RESULTS + "/{study}/runs/{run}/campaign.lock.json",
-        lane=lambda wildcards: lane_files(plan(campaign_of(wildcards.study)).arm(wildcards.arm)),
+        lane=lambda wildcards: lane_files(
+            plan(campaign_of(wildcards.study)).arm(wildcards.arm)
+        ),
+    output:
+        prompts=RESULTS + "/{study}/runs/{run}/prompts/{arm}.{workload}.json",
     log:
         RESULTS + "/{study}/runs/{run}/logs/prompts.{arm}.{workload}.log",
-    conda:
-        "../../envs/orchestrator.yaml"
     wildcard_constraints:
         run=RUN,
+    conda:
+        "../../envs/orchestrator.yaml"
     params:
         root=str(ROOT),
         campaign=lambda wildcards: campaign_of(wildcards.study),
@@ -69,19 +90,20 @@ rule prompts:
 
 
 rule base_gate:
-    output:
-        verdict=RESULTS + "/{study}/runs/{run}/base-gate.{arm}.json",
     input:
         closed=lambda wildcards: [
-            of_study(wildcards.study, "sessions", session, "closed.json") for session in dict.fromkeys(base_gate_sessions(wildcards).values())
+            of_study(wildcards.study, "sessions", session, "closed.json")
+            for session in dict.fromkeys(base_gate_sessions(wildcards).values())
         ],
         lock=RESULTS + "/{study}/runs/{run}/campaign.lock.json",
+    output:
+        verdict=RESULTS + "/{study}/runs/{run}/base-gate.{arm}.json",
     log:
         RESULTS + "/{study}/runs/{run}/logs/base-gate.{arm}.log",
-    conda:
-        "../../envs/orchestrator.yaml"
     wildcard_constraints:
         run=RUN,
+    conda:
+        "../../envs/orchestrator.yaml"
     params:
         gate=lambda wildcards: base_gates(wildcards.study, wildcards.arm)[0].id,
         sessions=base_gate_sessions,
@@ -91,24 +113,27 @@ rule base_gate:
 
 
 rule server_start:
-    output:
-        server=RESULTS + "/{study}/sessions/{session}/server.json",
     input:
         lock=RESULTS + "/{study}/runs/" + RUN + "/campaign.lock.json",
         prompts=lambda wildcards: [
-            of_study(wildcards.study, "runs", RUN, "prompts", f"{i.arm}.{i.workload}.json") for i in new_items(wildcards.study, wildcards.session)
+            of_study(
+                wildcards.study, "runs", RUN, "prompts", f"{i.arm}.{i.workload}.json"
+            )
+            for i in new_items(wildcards.study, wildcards.session)
         ],
         lane=lambda wildcards: lane_files(arm_of(wildcards.study, wildcards.session)),
         before=session_before,
         gate=base_gate_file,
+    output:
+        server=RESULTS + "/{study}/sessions/{session}/server.json",
     log:
         RESULTS + "/{study}/sessions/{session}/logs/server_start.log",
-    conda:
-        "../../envs/orchestrator.yaml"
     wildcard_constraints:
         session=THIS_RUN,
-    threads: workflow.cores
     priority: 50
+    conda:
+        "../../envs/orchestrator.yaml"
+    threads: workflow.cores
     resources:
         accelerator=1,
     params:
@@ -118,18 +143,18 @@ rule server_start:
 
 
 rule canary_before:
-    output:
-        canary=RESULTS + "/{study}/sessions/{session}/canary_before.json",
     input:
         server=RESULTS + "/{study}/sessions/{session}/server.json",
+    output:
+        canary=RESULTS + "/{study}/sessions/{session}/canary_before.json",
     log:
         RESULTS + "/{study}/sessions/{session}/logs/canary_before.log",
-    conda:
-        "../../envs/orchestrator.yaml"
     wildcard_constraints:
         session=THIS_RUN,
-    threads: workflow.cores
     priority: 50
+    conda:
+        "../../envs/orchestrator.yaml"
+    threads: workflow.cores
     resources:
         accelerator=1,
     params:
@@ -140,27 +165,29 @@ rule canary_before:
 
 def step_before(wildcards):
     """The record that this attempt follows: the attempt before it, or the first canary."""
-    names = [f"{i.workload}.{i.item}" for i in new_items(wildcards.study, wildcards.session)]
+    names = [
+        f"{i.workload}.{i.item}" for i in new_items(wildcards.study, wildcards.session)
+    ]
     at = names.index(f"{wildcards.workload}.{wildcards.item}")
     last = f"attempts/{names[at - 1]}.json" if at else "canary_before.json"
     return of_study(wildcards.study, "sessions", wildcards.session, last)
 
 
 rule attempt:
-    output:
-        attempt=RESULTS + "/{study}/sessions/{session}/attempts/{workload}.{item}.json",
     input:
         before=step_before,
+    output:
+        attempt=RESULTS + "/{study}/sessions/{session}/attempts/{workload}.{item}.json",
     log:
         RESULTS + "/{study}/sessions/{session}/logs/{workload}.{item}.log",
     benchmark:
         RESULTS + "/{study}/sessions/{session}/logs/{workload}.{item}.tsv"
-    conda:
-        "../../envs/orchestrator.yaml"
     wildcard_constraints:
         session=THIS_RUN,
-    threads: workflow.cores
     priority: 50
+    conda:
+        "../../envs/orchestrator.yaml"
+    threads: workflow.cores
     resources:
         accelerator=1,
     script:
@@ -169,22 +196,28 @@ rule attempt:
 
 def last_attempt(wildcards):
     last = new_items(wildcards.study, wildcards.session)[-1]
-    return of_study(wildcards.study, "sessions", wildcards.session, "attempts", f"{last.workload}.{last.item}.json")
+    return of_study(
+        wildcards.study,
+        "sessions",
+        wildcards.session,
+        "attempts",
+        f"{last.workload}.{last.item}.json",
+    )
 
 
 rule canary_after:
-    output:
-        canary=RESULTS + "/{study}/sessions/{session}/canary_after.json",
     input:
         attempt=last_attempt,
+    output:
+        canary=RESULTS + "/{study}/sessions/{session}/canary_after.json",
     log:
         RESULTS + "/{study}/sessions/{session}/logs/canary_after.log",
-    conda:
-        "../../envs/orchestrator.yaml"
     wildcard_constraints:
         session=THIS_RUN,
-    threads: workflow.cores
     priority: 50
+    conda:
+        "../../envs/orchestrator.yaml"
+    threads: workflow.cores
     resources:
         accelerator=1,
     params:
@@ -194,18 +227,18 @@ rule canary_after:
 
 
 rule server_stop:
-    output:
-        closed=RESULTS + "/{study}/sessions/{session}/closed.json",
     input:
         canary=RESULTS + "/{study}/sessions/{session}/canary_after.json",
+    output:
+        closed=RESULTS + "/{study}/sessions/{session}/closed.json",
     log:
         RESULTS + "/{study}/sessions/{session}/logs/server_stop.log",
-    conda:
-        "../../envs/orchestrator.yaml"
     wildcard_constraints:
         session=THIS_RUN,
-    threads: workflow.cores
     priority: 50
+    conda:
+        "../../envs/orchestrator.yaml"
+    threads: workflow.cores
     resources:
         accelerator=1,
     script:

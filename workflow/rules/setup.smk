@@ -9,11 +9,11 @@ rule environment:
         ready=BUILD + "/envs/{name}-{digest}.ready",
     log:
         BUILD + "/logs/environment.{name}-{digest}.log",
-    conda:
-        "../../envs/orchestrator.yaml"
     wildcard_constraints:
         name="[a-z0-9][a-z0-9_-]*",
         digest="[0-9a-f]+",
+    conda:
+        "../../envs/orchestrator.yaml"
     params:
         lock="envs/{name}.lock",
     script:
@@ -26,10 +26,28 @@ def model_parts(wildcards):
         the_loaded = loaded(name)
         if wildcards.name in the_loaded.models and not the_loaded.simulated:
             model = the_loaded.models[wildcards.name]
-            lanes = [lane for lane in the_loaded.lanes.values() if wildcards.name == lane.model or model_is_source(the_loaded, wildcards.name, lane.model)]
-            environment = builds.build_folder(BUILD, "envs", lanes[0].environment, builds.environment_digest(ROOT, lanes[0].environment))
+            lanes = [
+                lane
+                for lane in the_loaded.lanes.values()
+                if wildcards.name == lane.model
+                or model_is_source(the_loaded, wildcards.name, lane.model)
+            ]
+            environment = builds.build_folder(
+                BUILD,
+                "envs",
+                lanes[0].environment,
+                builds.environment_digest(ROOT, lanes[0].environment),
+            )
             source = (
-                [builds.build_folder(BUILD, "models", model.source, builds.model_digest(ROOT, the_loaded.models, model.source)) + ".ready"]
+                [
+                    builds.build_folder(
+                        BUILD,
+                        "models",
+                        model.source,
+                        builds.model_digest(ROOT, the_loaded.models, model.source),
+                    )
+                    + ".ready"
+                ]
                 if model.source
                 else []
             )
@@ -38,29 +56,35 @@ def model_parts(wildcards):
 
 
 def model_section(wildcards):
-    return next(loaded(c).models[wildcards.name] for c in CAMPAIGNS if wildcards.name in loaded(c).models)
+    return next(
+        loaded(c).models[wildcards.name]
+        for c in CAMPAIGNS
+        if wildcards.name in loaded(c).models
+    )
 
 
 def model_is_source(the_loaded, name, of):
     source = the_loaded.models[of].source
-    return source == name or (source is not None and model_is_source(the_loaded, name, source))
+    return source == name or (
+        source is not None and model_is_source(the_loaded, name, source)
+    )
 
 
 rule checkpoint_files:
-    output:
-        ready=BUILD + "/models/{name}-{digest}.ready",
     input:
         unpack(model_parts),
-    params:
-        recipe=lambda wildcards: model_section(wildcards).recipe,
-        lock=lambda wildcards: model_section(wildcards).lock or "",
+    output:
+        ready=BUILD + "/models/{name}-{digest}.ready",
     log:
         BUILD + "/logs/model.{name}-{digest}.log",
-    conda:
-        "../../envs/orchestrator.yaml"
     wildcard_constraints:
         name="[a-z0-9][a-z0-9_-]*",
         digest="[0-9a-f]+",
+    conda:
+        "../../envs/orchestrator.yaml"
+    params:
+        recipe=lambda wildcards: model_section(wildcards).recipe,
+        lock=lambda wildcards: model_section(wildcards).lock or "",
     script:
         "../scripts/model.py"
 
@@ -71,6 +95,10 @@ def lane_files(arm):
         return []
     launch = arm.launch
     return [
-        builds.build_folder(BUILD, "envs", arm.environment, launch["environment_sha256"]) + ".ready",
-        builds.build_folder(BUILD, "models", arm.model, launch["model_sha256"]) + ".ready",
+        builds.build_folder(
+            BUILD, "envs", arm.environment, launch["environment_sha256"]
+        )
+        + ".ready",
+        builds.build_folder(BUILD, "models", arm.model, launch["model_sha256"])
+        + ".ready",
     ]
