@@ -48,6 +48,7 @@ test-fast: $(VENV)/.develop  ## all tests but those that start a real server
 
 lint: $(VENV)/.develop  ## ruff, mypy, snakefmt
 	$(VENV)/bin/ruff check src tests workflow/scripts
+	$(VENV)/bin/ruff format --check src tests workflow/scripts
 	$(VENV)/bin/mypy
 	$(VENV)/bin/snakefmt --check Snakefile workflow
 
