@@ -21,7 +21,7 @@ $(READY): envs/orchestrator.lock pyproject.toml
 	@if [ -z "$(PYTHON)" ]; then echo "No Python 3.11, 3.12, 3.13 or 3.14 with its venv module was found on PATH." \
 	  "Install one (Debian and Ubuntu: apt-get install python3 python3-venv) or say PYTHON=/path/to/python make ..." >&2; exit 2; fi
 	@echo "Making .venv with $(PYTHON): about 130 MB to download, 500 MB on disk."
-	@if [ ! -x $(VENV)/bin/python ]; then rm -rf $(VENV); $(PYTHON) -m venv $(VENV); fi
+	@if ! $(VENV)/bin/python -m pip --version >/dev/null 2>&1; then rm -rf $(VENV); $(PYTHON) -m venv $(VENV); fi
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r envs/orchestrator.lock || \
 	  { echo "Could not install envs/orchestrator.lock into .venv. If the package index was out of reach, run the same command again; what was downloaded is kept." >&2; exit 5; }
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .

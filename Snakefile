@@ -42,8 +42,8 @@ for _name in CAMPAIGNS:
 
 
 onsuccess:
-    print_closing()
+    print_closing(True)
 
 
 onerror:
-    print_closing()
+    print_closing(False)

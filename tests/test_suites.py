@@ -101,3 +101,21 @@ def test_the_canary_has_the_four_kinds_of_check(canary: CanarySuite) -> None:
     assert last["arithmetic"][-2:] == ["Question: What is 1 plus 1?", "Answer:"]
     assert last["copy"][-2].startswith("Repeat exactly: ")
     assert "JSON" in last["json"][-1]
+
+
+def test_the_canary_of_random_weights_asks_for_no_sense_and_says_that_it_is_weak() -> None:
+    """Repetition and known answers alone, of different prompts; what it cannot show is said, as the other suite need not."""
+    weak = read_suite(SUITES, "canary-tiny-v1", "canary")
+    assert isinstance(weak, CanarySuite)
+    assert "random" in weak.weak
+    kinds = [check.kind for check in weak.checks]
+    assert sorted(kinds) == ["equals", "equals", "equals", "repeat8", "repeat8"]
+    assert len({check.prompt for check in weak.checks}) == len(weak.checks)
+    known = [check.expect for check in weak.checks if check.kind == "equals"]
+    assert len(set(known)) == 3
+    assert all(len(text) > 40 for text in known)
+
+
+def test_the_usual_canary_is_not_called_weak(canary: CanarySuite) -> None:
+    """Only a suite that cannot ask for sense is."""
+    assert canary.weak == ""

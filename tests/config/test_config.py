@@ -109,6 +109,21 @@ MISTAKES: dict[str, tuple[str, Callable[[dict[str, Any]], Any], str]] = {
         "capp: unknown key",
     ),
     "a host names no lane": ("config/hosts/cpu.yaml", lambda c: c.update(arguments={"smol": {}}), "no such lane"),
+    "a lane's canary is not there": (
+        "config/lanes/tiny-32k.yaml",
+        lambda c: c.update(canary="canary-v7"),
+        "canary-v7.yaml: cannot be read",
+    ),
+    "a lane's canary is no canary": (
+        "config/lanes/tiny-32k.yaml",
+        lambda c: c.update(canary="strict-v1"),
+        "strict-v1.yaml",
+    ),
+    "a lane that costs nothing": (
+        "config/lanes/tiny-32k.yaml",
+        lambda c: c.update(relative_cost=0),
+        "relative_cost: found 0",
+    ),
     "a model without a beginning": ("config/models/smollm2-135m-bf16.yaml", lambda c: c.pop("lock"), "either `source`"),
     "models in a circle": (
         "config/models/smollm2-135m-w4a16.yaml",
@@ -191,11 +206,11 @@ def test_a_text_outside_the_suites_folder_is_refused(root: Path) -> None:
 def test_a_missing_processor_feature_leaves_the_arm_out_and_says_so() -> None:
     """Without AVX-512 the W4A16 arms are not planned, the float32 arms stand in, and the plan names what is lacking; with it, the other way round."""
     without = resolve(load(ROOT, "campaign_v2"), frozenset({"avx2"}))
-    assert [a.name for a in without.arms] == ["f32", "f32-draft3", "bf16"]
+    assert [a.name for a in without.arms] == ["f32", "f32-draft3", "bf16", "tiny-32k", "tiny-32k-draft3"]
     assert {u.arm: u.instead for u in without.unavailable} == {"w4a16": "f32", "w4a16-draft3": "f32-draft3"}
     assert all("avx512f" in u.lacks for u in without.unavailable)
     full = resolve(load(ROOT, "campaign_v2"), AVX512)
-    assert [a.name for a in full.arms] == ["w4a16", "w4a16-draft3", "bf16"]
+    assert [a.name for a in full.arms] == ["w4a16", "w4a16-draft3", "bf16", "tiny-32k", "tiny-32k-draft3"]
     assert full.unavailable == ()
 
 
@@ -204,3 +219,47 @@ def test_no_path_enters_a_digest(root: Path) -> None:
     from rungproof.plan.resolve import as_text
 
     assert as_text(resolve(load(root, "campaign_v2"), AVX512)) == as_text(resolve(load(ROOT, "campaign_v2"), AVX512))
+
+
+def test_a_lane_may_have_a_canary_of_its_own_and_a_host_one_for_all() -> None:
+    """The lane's suite goes before the campaign's and the host's before both; a session's order holds the checks of its own."""
+    plan = resolve(load(ROOT, "campaign_v2"), AVX512)
+    by_arm = {arm.name: arm.canary for arm in plan.arms}
+    assert by_arm["w4a16"] == by_arm["bf16"] == "canary-v1"
+    assert by_arm["tiny-32k"] == by_arm["tiny-32k-draft3"] == "canary-tiny-v1"
+    assert {name: len(canary["checks"]) for name, canary in plan.canaries.items()} == {
+        "canary-v1": 4,
+        "canary-tiny-v1": 5,
+    }
+    assert all(canary["suite"] == name and canary["sampling"] for name, canary in plan.canaries.items())
+    rows = {row["id"]: row for row in plan.suites}
+    assert "random" in rows["canary-tiny-v1"]["weak"]
+    assert "weak" not in rows["canary-v1"]
+    simulated = resolve(load(ROOT, "campaign_v2", "simulated"), frozenset())
+    assert {arm.canary for arm in simulated.arms} == set(simulated.canaries) == {"canary-v1"}
+    assert "canary-tiny-v1" not in {row["id"] for row in simulated.suites}
+
+
+def test_the_reference_grid_is_whole(root: Path) -> None:
+    """Six exact depths on two fresh servers of the base and one of the drafts, each compared: 18 texts of the draft arm against its oracle."""
+    plan = resolve(load(root, "campaign_v2"), frozenset())
+    depths = [2048, 4096, 8192, 16384, 24576, 32768]
+    for seat in ("tiny-32k.a", "tiny-32k.b", "tiny-32k-draft3.a"):
+        specs = [item.spec for item in plan.of_seat(seat)]
+        assert [spec["depth"] for spec in specs] == depths
+        assert {(spec["kind"], spec["tokens"]) for spec in specs} == {("depth", 128)}
+    gates = {gate.subject[0]: gate.oracle[0] for gate in plan.gates if gate.subject[0].startswith("tiny")}
+    assert gates == {
+        f"{seat}/grid/{d}": f"tiny-32k.a/grid/{d}" for seat in ("tiny-32k.b", "tiny-32k-draft3.a") for d in depths
+    }
+    arguments = plan.arm("tiny-32k").launch["arguments"]
+    wanted = {
+        "max-model-len": 33024,
+        "max-num-seqs": 1,
+        "max-num-batched-tokens": 4096,
+        "enable-prompt-tokens-details": True,
+        "enable-prefix-caching": False,
+    }
+    assert {key: arguments[key] for key in wanted} == wanted
+    assert "quality" in plan.arm("tiny-32k").note
+    assert plan.arm("bf16").note == ""

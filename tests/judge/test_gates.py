@@ -7,6 +7,7 @@ import pytest
 from judge.evidence_kit import LAUNCH, Kit, ladder_item, strict_item
 from rungproof.judge.attempt import judge_attempt
 from rungproof.judge.gates import judge_gate
+from rungproof.judge.numbers import detail_of
 from rungproof.judge.soundness import SessionFiles, soundness
 from rungproof.judge.use import in_use, pick
 from rungproof.records.formats import Judged, Reason
@@ -131,7 +132,7 @@ def test_soundness_counts_and_finds() -> None:
     assert {v.state for v in soundness([], [], ())} == {"invalid"}
     assert {v.kind: v.state for v in soundness([good], [SessionFiles(kit.server, kit.before, None)], ())}[
         "canaries"
-    ] == "withheld"
+    ] == "invalid"
 
 
 def test_the_newest_accepted_record_is_in_use() -> None:
@@ -143,3 +144,36 @@ def test_the_newest_accepted_record_is_in_use() -> None:
     assert pick([bad]) is bad
     assert pick([]) is None
     assert in_use([("x", bad), ("y", old)]) == [("y", old)]
+
+
+def with_drafts(of: Judged, drafted: float, accepted: float) -> Judged:
+    """The same record from a server that counts drafts."""
+    return replace(
+        of, counters={**of.counters, "drafts": drafted / 3, "draft_tokens": drafted, "accepted_tokens": accepted}
+    )
+
+
+@pytest.mark.parametrize("drafted", [0.0, 90.0])
+def test_a_gate_in_which_no_draft_was_accepted_says_so(drafted: float) -> None:
+    """Outputs are identical, but no draft was ever at stake: the gate qualifies and names it; with one accepted, or without speculation, it is silent."""
+    a, b = judged(strict_item("a")), judged(strict_item("b"))
+    v = judge_gate(REPEAT, with_drafts(b, drafted, 0.0), a, ())
+    assert (v.state, v.k, v.n) == ("qualified", 2, 2)
+    (remark,) = v.reasons
+    assert "no draft was accepted" in remark.what
+    assert remark.found == f"0 of {drafted:g} drafted tokens"
+    assert judge_gate(REPEAT, with_drafts(b, 90.0, 1.0), a, ()).reasons == ()
+    assert judge_gate(REPEAT, b, a, ()).reasons == ()
+    rung = judged(ladder_item())
+    assert "no draft was accepted" in judge_gate(RUNG, with_drafts(rung, drafted, 0.0), rung, ()).reasons[-1].what
+    off = judge_gate(REPEAT, with_drafts(judged(strict_item("b"), {"strict-01": ["p1"]}), drafted, 0.0), a, ())
+    assert off.state == "withheld"
+    assert off.reasons[0].what == "not identical"
+
+
+def test_a_record_tells_its_fewest_distinct_ids() -> None:
+    """An answer that stands still shows: the detail of an item has the fewest distinct ids of any of its answers."""
+    j = judged(strict_item())
+    assert detail_of(strict_item(), j)["fewest_distinct_ids"] == 24
+    still = replace(j, requests=(j.requests[0], replace(j.requests[1], token_ids=(5, 5, 6, 5))))
+    assert detail_of(strict_item(), still)["fewest_distinct_ids"] == 2

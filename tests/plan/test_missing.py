@@ -1,5 +1,7 @@
 """What is missing: names of runs, items asked for by name, the estimate."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from rungproof.plan.machine import processor_flags
 from rungproof.plan.missing import next_run, parse_remeasure, plan_run
 from rungproof.plan.resolve import resolve
 from rungproof.records.errors import ConfigError
-from rungproof.records.plan import split_session
+from rungproof.records.plan import Plan, split_session
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = resolve(load(ROOT, "campaign_v2", "simulated"), frozenset())
@@ -80,3 +82,19 @@ def test_digests_follow_the_files(tmp_path: Path) -> None:
     (tmp_path / "room/a.py").write_text("2")
     assert source_digest(tmp_path / "room") != first
     assert build_folder("build", "envs", "x", "abcdef0123456789") == "build/envs/x-abcdef012345"
+
+
+def test_a_small_lane_is_not_estimated_as_a_large_one(tmp_path: Path) -> None:
+    """A lane's relative cost scales the estimate of its items and of no others."""
+    loaded = load(ROOT, "campaign_v2")
+    plan = resolve(loaded, frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl"}))
+    dear = replace(plan, arms=tuple(replace(arm, relative_cost=1.0) for arm in plan.arms))
+    none = replace(plan, arms=tuple(replace(a, relative_cost=1e-9 if "tiny" in a.name else 1.0) for a in plan.arms))
+
+    def minutes(of: Plan) -> int:
+        text = describe(
+            of, plan_run(of, tmp_path, "r001", (), "j"), loaded.host.costs, frozenset({"avx512f"}), tmp_path
+        )
+        return int(re.findall(r"about (\d+) min in all", text)[0])
+
+    assert minutes(none) < minutes(plan) < minutes(dear) / 2

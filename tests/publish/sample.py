@@ -59,7 +59,7 @@ def sample(depths: Sequence[int] = DEPTHS, rungs: Sequence[int] = RUNGS) -> Summ
         points=(*_strict_points(), *points),
         verdicts=_verdicts(points),
         history=_history(points),
-        suites=({"name": "strict-12", "sha256": "ab" * 32, "prompts": 12}, {"name": HOSTILE, "sha256": "cd" * 32, "prompts": 16}),
+        suites=({"id": "canary-tiny", "kind": "canary", "weak": f"asks for no sense {HOSTILE}"}, {"name": "strict-12", "sha256": "ab" * 32, "prompts": 12}, {"name": HOSTILE, "sha256": "cd" * 32, "prompts": 16}),
         missing=("draft3.b depth 8192: not measured yet; run the same command again", f"tie probe: {HOSTILE}"),
         lock_sha256="0123456789abcdef" * 4,
     )  # fmt: skip
@@ -111,6 +111,7 @@ def _arm(name: str) -> ArmInfo:
     return ArmInfo(
         name, f"{name} arm", "smollm2-135m-w4a16", "smollm2-135m-w4a16", "vllm", 3 if name == "draft3" else 0,
         "base" if name == "draft3" else name, {"engine": "vllm", "arguments": arguments, "model": HOSTILE}, name.encode().hex() * 8,
+        "canary-tiny" if name == "draft3" else "canary-v1", f"Random weights {HOSTILE}" if name == "draft3" else "",
     )  # fmt: skip
 
 
@@ -181,7 +182,11 @@ def _state(arm: str, workload: str, x: int) -> PointState:
 
 def _point(arm: str, workload: str, item: str, metric: str, x: float, value: float, n: int, state: PointState) -> Point:
     measured = state in ("qualified", "withheld", "invalid")
-    detail = {"stamp_source": ["kernel"], "ttft_ms_median": 81.25, "step_ms_median": 29.4, "tokens_per_step": 1.0}
+    detail: dict[str, Any] = {
+        "stamp_source": ["kernel"], "ttft_ms_median": 81.25, "step_ms_median": 29.4, "tokens_per_step": 1.0, "fewest_distinct_ids": 61,
+    }  # fmt: skip
+    if arm == "draft3":
+        detail |= {"draft_tokens": 90.0, "accepted_tokens": 0.0 if item == "512" else 31.0}
     folder = f"accepted/{arm}.a/{workload}/{item}.json"
     return Point(
         f"{arm}/{workload}/{item}/{metric}", arm, workload, item, metric, x, value if measured else None, "tok/s", state,

@@ -195,3 +195,77 @@ def test_a_qualified_number_without_evidence_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EvidenceError, match="qualified without a value"):
         render(replace(summary, points=(replace(summary.points[0], value=None),)), tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_note_of_a_lane_stands_at_each_of_its_figures_and_only_there() -> None:
+    """What a reader must know of a lane's numbers is said where its curves are, with the arms that it holds for."""
+    summary = replace(sample(), points=tuple(p for p in sample().points if p.arm != "draft3" or p.workload == "depth"))
+    parts = html(summary).split("<h3 id=")
+    depth = next(part for part in parts if part.startswith('"fig-depth'))
+    ladder = next(part for part in parts if part.startswith('"fig-ladder'))
+    assert "Note on <bdi>draft3</bdi>" in depth
+    assert "Random weights" in depth
+    assert "Random weights" not in ladder
+
+
+def test_the_page_says_how_many_drafts_were_accepted_and_where_none_was() -> None:
+    """Accepted of drafted tokens an arm, the depths without any, and an arm whose drafts were never right says so."""
+    curves = squeezed(Page(html(sample())).section("curves").text)
+    assert (
+        "draft3: 124 of 450 drafted tokens were accepted (27.5 %); none at 512, where identity says nothing"
+        in curves
+    )
+    assert "draft3: 155 of 450 drafted tokens were accepted (34.4 %); at least one at every point." in curves
+    assert curves.count("drafted tokens were accepted") == 2
+    assert "Fewest distinct token ids of any answer: base 61, draft3 61, bf16 61." in curves
+    never = tuple(
+        replace(p, detail={**p.detail, "draft_tokens": 90.0, "accepted_tokens": 0.0}) for p in sample().points
+    )
+    said = squeezed(Page(html(replace(sample(), points=never))).section("curves").text)
+    assert "draft3: none of 450 drafted tokens was accepted, so its identity says nothing about drafts." in said
+
+
+def test_a_weak_canary_is_called_weak_with_the_arms_that_it_looked_at() -> None:
+    """The suite's own words on what it cannot show stand above its results; a suite that no arm uses is not named."""
+    text = squeezed(Page(html(sample())).section("canaries").text)
+    assert "Weak canary on draft3 (canary-tiny). asks for no sense" in text
+    other = {"id": "canary-v9", "kind": "canary", "weak": "nobody uses it"}
+    assert "nobody uses it" not in Page(html(replace(sample(), suites=(other,)))).section("canaries").text
+
+
+def test_servers_that_were_asked_different_checks_share_no_table() -> None:
+    """A lane with a canary of its own has tables of its own, so that no check reads as left out."""
+    page = Page(html(sample()))
+    assert len(page.within(page.section("canaries"), "table")) == 2
+    asked = tuple(replace(r, name=f"known-{r.name}") if ".draft3." in r.session else r for r in sample().canaries)
+    page = Page(html(replace(sample(), canaries=asked)))
+    tables = page.within(page.section("canaries"), "table")
+    assert len(tables) == 4
+    assert [("known-" in table.text, "repeat" in table.text) for table in tables[:2]] == [(False, True)] * 2
+    assert all("known-repeat" in table.text for table in tables[2:])
+    assert "r001.draft3.a" in tables[3].text
+    assert "r001.base.a" not in tables[3].text
+
+
+def test_two_depth_workloads_are_two_figures() -> None:
+    """A second depth workload has charts and a table of its own; its points never join the lines of the first."""
+    more = tuple(
+        replace(p, id=p.id.replace("/depth/", "/grid/"), workload="grid")
+        for p in sample().points
+        if p.workload == "depth"
+    )
+    page = Page(html(replace(sample(), points=(*sample().points, *more))))
+    titles = [e.text for e in page.all("h3") if e.attributes.get("id", "").startswith("fig-")]
+    assert titles == [
+        "Decode rate over context depth",
+        "Decode rate over context depth: grid",
+        "Aggregate rate over users at once",
+    ]
+    charts = [e for e in page.all("svg") if e.attributes.get("role") == "group"]
+    assert len(charts) == 6
+    claims = [
+        {e.attributes["data-claim"] for e in page.within(chart, "a") if "data-claim" in e.attributes}
+        for chart in charts
+    ]
+    assert all("/depth/" in claim for claim in claims[0])
+    assert claims[2] and all("/grid/" in claim for claim in claims[2])

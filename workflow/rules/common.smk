@@ -8,7 +8,7 @@ from pathlib import Path
 import rungproof
 from rungproof.config.load import campaign_names, load, read_run, refuse_names
 from rungproof.measure import jobs, serving
-from rungproof.plan.machine import processor_flags
+from rungproof.plan.machine import flags_of_study, processor_flags
 from rungproof.plan import builds, missing, resolve
 from rungproof.plan.estimate import describe
 from rungproof.publish.words import closing
@@ -33,9 +33,15 @@ except RungproofError as error:
 RESULTS, BUILD = RUN_CONFIG.results, RUN_CONFIG.build
 
 # Set once by the process the user started; everything it starts inherits the same run, owner and order of campaigns.
+LOOKS_ONLY = any(
+    arg in ("--dry-run", "--dryrun", "--unlock", "--lint", "--list", "--summary")
+    or (arg.startswith("-n") and not arg.startswith("--"))
+    for arg in sys.argv[1:]
+)
 if workflow.is_main_process:
     try:
-        jobs.settle(Path(RESULTS))
+        if not LOOKS_ONLY:
+            jobs.settle(Path(RESULTS))
     except RungproofError as error:
         fail(error)
     os.environ["RUNGPROOF_RUN"] = missing.next_run(Path(RESULTS).glob("*"))
@@ -43,7 +49,7 @@ if workflow.is_main_process:
     os.environ["RUNGPROOF_ASKED"] = " ".join(
         name
         for name in CAMPAIGNS
-        if any(arg == name or f"{RESULTS}/{name}" in arg for arg in sys.argv[1:])
+        if any(arg == name or f"{RESULTS}/{name}/" in arg or f"{RESULTS}/{name}@" in arg for arg in sys.argv[1:])
     )
 RUN = os.environ["RUNGPROOF_RUN"]
 ASKED = os.environ["RUNGPROOF_ASKED"].split() or ["campaign_v2"]
@@ -76,10 +82,17 @@ def loaded(campaign):
         fail(error)
 
 
+def flags_of(campaign):
+    """Processor flags that a campaign is planned for: this machine's, or those its results were begun with."""
+    the_loaded = loaded(campaign)
+    needs = [flag for lane in the_loaded.lanes.values() for flag in lane.needs]
+    return flags_of_study(Path(RESULTS, the_loaded.folder), FLAGS, needs)
+
+
 @cache
 def plan(campaign):
     try:
-        return resolve.resolve(loaded(campaign), FLAGS)
+        return resolve.resolve(loaded(campaign), flags_of(campaign))
     except RungproofError as error:
         fail(error)
 
@@ -142,7 +155,14 @@ def used_items(study):
     return [a.item for a in todo(campaign_of(study)).assignments if a.sessions]
 
 
-# A mistake in a campaign that was asked for is told now, before anything is planned.
+# A mistake in a campaign that was asked for is told now, before anything is planned; and no other call can take this run's name.
 if workflow.is_main_process:
     for _asked in ASKED:
-        todo(_asked)
+        if todo(_asked).new and not LOOKS_ONLY:
+            try:
+                Path(RESULTS, plan(_asked).study, "runs", RUN).mkdir(parents=True)
+            except OSError as error:
+                fail(
+                    f"{RESULTS}/{plan(_asked).study}/runs/{RUN}: cannot be made ({error.strerror}). If another call has just "
+                    "begun on these results, wait for it; else mend the folder's permissions or free some space."
+                )

@@ -31,6 +31,10 @@ rule summary:
         "../../envs/orchestrator.yaml"
     params:
         pages=PAGES,
+        sessions=lambda wildcards: sorted(
+            path.parent.name
+            for path in Path(of_study(wildcards.study, "sessions")).glob("*/closed.json")
+        ),
         plan=lambda wildcards: resolve.as_text(plan(campaign_of(wildcards.study))),
         left_out=lambda wildcards: {
             a.item.id: a.left_out
@@ -101,6 +105,8 @@ def campaign_files(name):
     return accepted + again + tables + [of_study(study, "page", "index.html")]
 
 
-def print_closing():
+def print_closing(whole):
+    """Counts and the page of each campaign asked for; after a failed call they may be those of the last page made."""
     for name in ASKED:
-        print(closing(Path(of_study(loaded(name).folder))), file=sys.stderr)
+        text = closing(Path(of_study(loaded(name).folder)))
+        print(text if whole or not text else f"as of the last page made:\n{text}", file=sys.stderr)

@@ -38,13 +38,11 @@ def base_gates(study, base):
 
 
 def base_gate_sessions(wildcards):
-    """Newest session of each side of the gate."""
+    """Sessions of each side of the gate, newest first."""
     gate = base_gates(wildcards.study, wildcards.arm)[0]
     work = todo(campaign_of(wildcards.study))
     return {
-        key: work.of(key).sessions[0]
-        for key in (gate.subject[0], gate.oracle[0])
-        if work.of(key).sessions
+        key: list(work.of(key).sessions) for key in (gate.subject[0], gate.oracle[0])
     }
 
 
@@ -93,7 +91,9 @@ rule base_gate:
     input:
         closed=lambda wildcards: [
             of_study(wildcards.study, "sessions", session, "closed.json")
-            for session in dict.fromkeys(base_gate_sessions(wildcards).values())
+            for session in sorted(
+                {name for names in base_gate_sessions(wildcards).values() for name in names}
+            )
         ],
         lock=RESULTS + "/{study}/runs/{run}/campaign.lock.json",
     output:

@@ -2,6 +2,7 @@ from pathlib import Path
 
 from rungproof.measure.job import aloud, job
 from rungproof.measure.models.checkpoints import Sources, make_checkpoint
+from rungproof.measure.models.ready import mark_ready
 
 with job(snakemake.log[0]):
     lock, source = snakemake.params.lock, snakemake.input.source
@@ -10,4 +11,4 @@ with job(snakemake.log[0]):
     to = Path(snakemake.output.ready).with_suffix("")
     recipe = {"name": snakemake.wildcards.name, "recipe": snakemake.params.recipe}
     make_checkpoint(recipe, python, to, sources, Path(snakemake.log[0] + ".recipe"), aloud)
-    Path(snakemake.output.ready).write_bytes((to / "manifest.json").read_bytes())
+    mark_ready(to, "recipe_sha256", snakemake.wildcards.digest, Path(snakemake.output.ready))

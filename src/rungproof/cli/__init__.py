@@ -3,10 +3,11 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from rungproof import __version__
-from rungproof.cli import inspect
+from rungproof.cli.commands import COMMANDS, Command
+from rungproof.cli.completion import SHELLS, script
+from rungproof.cli.words import clean_lines
 from rungproof.records.errors import ConfigError, EvidenceError, HostError, RungproofError, ServerError, SetupError
 
 EXIT_CODE: dict[type[RungproofError], int] = {
@@ -16,32 +17,68 @@ EXIT_CODE: dict[type[RungproofError], int] = {
     SetupError: 5,
     ServerError: 6,
 }
+EPILOG = """\
+start here, in a checkout:
+  rungproof plan                        what the next call would measure; starts nothing
+  snakemake campaign_v2 --cores 1       measure it
+  rungproof status                      every point with its state and reason
+  rungproof verify results/campaign_v2  compute every number again from the raw bytes
+
+exit codes: 0 done; 1 something is not as it should be; 2 options or configuration;
+3 this machine; 4 damaged records; 5 setting up; 6 a server; 130 interrupted.
+`rungproof COMMAND --help` explains a command and gives examples.
+"""
+COMPLETION = """\
+Print a script that completes commands, options, and in a checkout the names of campaigns, lanes
+and hosts.
+"""
+COMPLETION_EXAMPLES = (
+    "source <(rungproof completion bash)",
+    "rungproof completion zsh > ~/.zfunc/_rungproof",
+    "rungproof completion fish > ~/.config/fish/completions/rungproof.fish",
+)
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line of `rungproof`."""
     made = argparse.ArgumentParser(
-        prog="rungproof", description=__doc__.splitlines()[0], epilog="Measure with: snakemake campaign_v2 --cores 1"
+        prog="rungproof", description=__doc__.splitlines()[0], epilog=EPILOG, formatter_class=_layout
     )
     made.add_argument("--version", action="version", version=f"rungproof {__version__}")
-    words = made.add_subparsers(dest="word", required=True, metavar="COMMAND")
-    plan = words.add_parser(
-        "plan", help="what a campaign would measure now, on which servers, and roughly how long it takes"
+    below: dict[tuple[str, ...], argparse._SubParsersAction[argparse.ArgumentParser]] = {}
+    below[()] = made.add_subparsers(dest="word", required=True, metavar="COMMAND")
+    shells = Command(
+        ("completion",), "completion for bash, zsh or fish", COMPLETION, COMPLETION_EXAMPLES, _shell, _completion
     )
-    status = words.add_parser("status", help="what is accepted, withheld and still to do")
-    for one in (plan, status):
-        one.add_argument(
-            "campaign", nargs="?", default="campaign_v2", help="file under config/campaigns/ (default: %(default)s)"
+    for command in (*COMMANDS, shells):
+        epilog = "\n".join(["examples:", *(f"  {line}" for line in command.examples)])
+        one = below[command.path[:-1]].add_parser(
+            command.path[-1],
+            help=command.short,
+            description=command.teaches,
+            epilog=epilog,
+            formatter_class=_layout,
         )
-        one.add_argument("--host", default="", help="host profile instead of the campaign's own")
-        one.add_argument("--root", type=Path, default=Path(), help="the checkout (default: this folder)")
-    plan.set_defaults(run=inspect.plan)
-    status.set_defaults(run=inspect.status)
-    verify = words.add_parser("verify", help="recompute every point of a campaign's results folder from its raw files")
-    verify.add_argument("study", type=Path, help="for example results/campaign_v2")
-    verify.set_defaults(run=inspect.verify)
-    words.add_parser("simulate", help="run the simulated server; see `rungproof simulate --help`", add_help=False)
+        command.add_options(one)
+        if command.run is None:
+            below[command.path] = one.add_subparsers(dest="word", required=True, metavar="COMMAND")
+        else:
+            one.set_defaults(run=command.run)
+    below[()].add_parser("simulate", help="the simulated server of the tests; it has its own --help", add_help=False)
     return made
+
+
+def _layout(prog: str) -> argparse.HelpFormatter:
+    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=26)
+
+
+def _shell(to: argparse.ArgumentParser) -> None:
+    to.add_argument("shell", choices=sorted(SHELLS), help="the shell")
+
+
+def _completion(options: argparse.Namespace) -> int:
+    print(script(options.shell, parser()), end="")
+    return 0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,9 +88,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         from rungproof.measure.simulated import main as simulate  # its own long command line
 
         return simulate(words[1:])
+    if not words:
+        parser().print_help(sys.stderr)
+        return EXIT_CODE[ConfigError]
     options = parser().parse_args(words)
     try:
         return int(options.run(options))
     except RungproofError as error:
-        print(f"rungproof: {error}", file=sys.stderr)
+        print(f"rungproof: {clean_lines(error)}", file=sys.stderr)
         return EXIT_CODE.get(type(error), 1)

@@ -2,25 +2,38 @@
 
 import argparse
 import sys
+import tempfile
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 import rungproof
 from rungproof import verify as verifier
+from rungproof.cli import need
+from rungproof.cli.words import clean, clean_lines, console
 from rungproof.config.base import read_yaml
 from rungproof.config.load import Loaded, load, read_run
 from rungproof.plan import builds, missing
 from rungproof.plan.estimate import describe
 from rungproof.plan.machine import processor_flags
 from rungproof.plan.resolve import resolve
+from rungproof.publish.pages import render
 from rungproof.records.codec import read
 from rungproof.records.plan import Plan
 from rungproof.records.summary import Summary
 
 LIBRARY = Path(rungproof.__file__).parent
+
+
+def add_options(to: argparse.ArgumentParser) -> None:
+    """The options of plan and status."""
+    to.add_argument(
+        "campaign", nargs="?", default="campaign_v2", metavar="CAMPAIGN",
+        help="file under config/campaigns/, without .yaml (default: %(default)s)",
+    )  # fmt: skip
+    to.add_argument("--host", default="", metavar="HOST", help="host profile instead of the campaign's own")
+    to.add_argument("--root", type=Path, default=Path(), metavar="DIR", help="the checkout (default: this folder)")
 
 
 def _planned(options: argparse.Namespace) -> tuple[Loaded, Plan, missing.Todo, Path, Path]:
@@ -34,40 +47,47 @@ def _planned(options: argparse.Namespace) -> tuple[Loaded, Plan, missing.Todo, P
 
 
 def plan(options: argparse.Namespace) -> int:
-    """Print what the next call of the campaign would do."""
-    loaded, the_plan, todo, _, build = _planned(options)
-    print(describe(the_plan, todo, loaded.host.costs, processor_flags(), build))
+    """Print what the next call of the campaign would do, how long each server takes and what disk it needs."""
+    loaded, the_plan, todo, study, build = _planned(options)
+    costs, flags = loaded.host.costs, processor_flags()
+    print(clean_lines(describe(the_plan, todo, costs, flags, build)))
+    for line in need.describe(the_plan, todo, costs, flags, build, study):
+        print(line)
     return 0
 
 
 def status(options: argparse.Namespace) -> int:
     """Print each point with its state, and what the next call would measure."""
     loaded, the_plan, todo, study, build = _planned(options)
-    console = Console()
     if (study / "summary.json").exists():
-        console.print(points_table(read(Summary, study / "summary.json")))
-        console.print(Text(f"page: {study / 'page/index.html'}"))
+        console().print(points_table(read(Summary, study / "summary.json")))
+        print(f"page: {clean(study / 'page/index.html')}")
     else:
-        print(f"{study}: no summary yet; run: snakemake {options.campaign} --cores 1")
-    print(describe(the_plan, todo, loaded.host.costs, processor_flags(), build))
+        print(clean(f"{study}: no summary yet; run: snakemake {options.campaign} --cores 1"))
+    print(clean_lines(describe(the_plan, todo, loaded.host.costs, processor_flags(), build)))
     return 0
 
 
 def points_table(summary: Summary) -> Table:
     """All points of a summary as a table for the terminal. Text of servers and files is never read as markup."""
-    table = Table(title=Text(summary.title), caption=Text(summary.claim))
+    table = Table(title=Text(clean(summary.title)), caption=Text(clean(summary.claim)))
     for column in ("point", "state", "value", "identical", "why"):
         table.add_column(column, justify="right" if column in ("value", "identical") else "left")
     for p in summary.points:
         value = f"{p.value:.1f} {p.unit}" if p.value is not None else "-"
         cells = (p.id, p.state, value, f"{p.k}/{p.n}", p.reasons[0] if p.reasons else "")
-        table.add_row(*(Text(cell) for cell in cells))
+        table.add_row(*(Text(clean(cell)) for cell in cells))
     return table
 
 
 def verify(options: argparse.Namespace) -> int:
-    """Recompute a results folder; exit code 1 where anything differs."""
+    """Recompute a results folder and make its page again; exit code 1 where anything differs."""
     problems = verifier.recompute(options.study)
+    with tempfile.TemporaryDirectory() as scratch:
+        for made in render(read(Summary, options.study / "summary.json"), Path(scratch)):
+            file = options.study / "page" / made.name
+            if not file.exists() or file.read_bytes() != made.read_bytes():
+                problems.differs.append(f"page/{made.name}: is not what summary.json gives")
     for line in problems.lines:
-        print(line, file=sys.stderr if line.startswith("differs") else sys.stdout)
+        print(clean(line), file=sys.stderr if line.startswith("differs") else sys.stdout)
     return 0 if problems.ok else 1

@@ -42,7 +42,8 @@ class Host(Section):
         None, description="simulated: replaces the engine of every lane by the simulated server."
     )
     canary: Name | None = Field(
-        None, description="Suite of canary checks used here instead of any other; none: the lane's or the campaign's own."
+        None,
+        description="Suite of canary checks used here instead of any other; none: the lane's or the campaign's own.",
     )
     costs: Costs = Field(description="Rough costs for the estimate.")
     lock: Name = Field(description="Name of the host lock: two servers that share a device share a lock.")
@@ -97,7 +98,9 @@ class Lane(Section):
     relative_cost: PositiveFloat = Field(
         1.0, description="Time of a token and of prefill, in those of the host's costs; for the estimate alone."
     )
-    note: str = Field("", description="What a reader of this lane's numbers must know, one or two sentences, for the page.")
+    note: str = Field(
+        "", description="What a reader of this lane's numbers must know, one or two sentences, for the page."
+    )
 
     @model_validator(mode="after")
     def _prefix_caching_named(self) -> "Lane":
@@ -139,6 +142,12 @@ class Strict(Section):
     suite: Name = Field(description="File under config/suites/.")
     cap: PositiveInt = Field(description="Most tokens an answer may have.")
     window: int = Field(100, ge=2, description="Tokens of the decode-rate window; window - 1 intervals.")
+
+    @model_validator(mode="after")
+    def _window_fits(self) -> "Strict":
+        if self.window > self.cap:
+            raise ValueError("the window is longer than the cap: no rate could be had")
+        return self
 
 
 class Depth(Section):
@@ -222,6 +231,15 @@ class Campaign(Section):
             ]
             if len(set(session.workloads)) != len(session.workloads):
                 problems.append(f"session {session.arm}.{session.replicate} names a workload twice")
+        for arm_name in dict.fromkeys(s.arm for s in self.sessions):
+            first, *later = [s for s in self.sessions if s.arm == arm_name]
+            problems += [
+                f"session {s.arm}.{s.replicate} measures {w!r}, which the arm's first session {first.replicate} does not: "
+                "it would have nothing to repeat"
+                for s in later
+                for w in s.workloads
+                if w not in first.workloads
+            ]
         problems += [
             f"session {arm}.{rep} is planned twice" for arm, rep in sorted(set(seats)) if seats.count((arm, rep)) > 1
         ]

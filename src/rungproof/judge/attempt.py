@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from rungproof.judge import prometheus
 from rungproof.judge.outcome import batch_of, result_of
 from rungproof.records import raw
+from rungproof.records.codec import digest
 from rungproof.records.formats import Attempt, BatchResult, Canary, Closed, Input, Judged, Reason, RequestResult, Server
 from rungproof.records.plan import Item
 
@@ -79,6 +80,7 @@ def judge_attempt(
         session=attempt.session,
         boot=attempt.boot,
         launch_sha256=evidence.server.launch_sha256,
+        identity_sha256=identity_of(evidence.server),
         spec_sha256=attempt.spec_sha256,
         spec=attempt.spec,
         inputs=evidence.inputs,
@@ -87,6 +89,16 @@ def judge_attempt(
         counters=counters,
         judge_sha256=judge_sha256,
     )
+
+
+def identity_of(server: Server) -> str:
+    """Digest of what an oracle is bound to beyond the launch: weights by file, packages, engine, kernels, processor."""
+    identity, environment = server.identity, server.environment
+    model = identity.get("model") or {}
+    bound: dict[str, object] = {name: identity.get(name) for name in ("packages", "engine_version", "kernel", "python")}
+    bound["model files"] = model.get("files") if isinstance(model, dict) else None
+    bound["processor"] = environment.get("cpu_model")
+    return digest(bound)
 
 
 def read_raw(item: Item, lines: Sequence[raw.Line]) -> tuple[tuple[RequestResult, ...], tuple[BatchResult, ...]]:

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 from rungproof.records.formats import Reason, RequestResult
 
+LOST = "request did not complete"
+
 
 def check(kind: str, expect: str, results: Sequence[RequestResult], name: str) -> tuple[Reason, ...]:
     """Reasons why a check did not pass; empty: it passed. No answer at all is a failure.
@@ -15,7 +17,7 @@ def check(kind: str, expect: str, results: Sequence[RequestResult], name: str) -
     if not results:
         return (Reason("no answer", found="0 requests", expected="at least 1", where=name),)
     lost = [
-        Reason("request did not complete", found=r.state, expected="complete", where=f"{name}/{r.key}")
+        Reason(LOST, found=r.state, expected="complete", where=f"{name}/{r.key}")
         for r in results
         if r.state != "complete"
     ]

@@ -1,6 +1,7 @@
 """Gates: pure functions from judged attempts to a verdict. A gate that has nothing to compare never qualifies."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rungproof.judge.identity import divergence, minority_share
 from rungproof.judge.stats import lower_bound
@@ -33,9 +34,23 @@ def judge_gate(gate: Gate, subject: Judged | None, oracle: Judged | None, inputs
             )
             return _verdict(gate, "invalid", (why,), inputs)
     assert subject is not None and oracle is not None
-    if gate.kind == "ladder_rung":
-        return _rung(gate, subject, inputs)
-    return _pairs(gate, subject, oracle, inputs)
+    if subject.identity_sha256 != oracle.identity_sha256:
+        what = f"{subject.session} and {oracle.session} differ in weights, packages, engine, kernels or processor"
+        return _verdict(gate, "invalid", (Reason("stale oracle", found=what, expected="one identity"),), inputs)
+    verdict = _rung(gate, subject, inputs) if gate.kind == "ladder_rung" else _pairs(gate, subject, oracle, inputs)
+    return replace(verdict, reasons=(*verdict.reasons, *unused_drafts(gate, subject))) if verdict.n else verdict
+
+
+def unused_drafts(gate: Gate, subject: Judged) -> tuple[Reason, ...]:
+    """A remark, which withholds nothing: the subject's server speculates, but no draft was accepted, so identity was never at risk.
+
+    Empty where the server has no counters of drafts, as one that does not speculate.
+    """
+    if subject.counters.get("drafts") is None or subject.counters.get("accepted_tokens") != 0:
+        return ()
+    tokens = subject.counters.get("draft_tokens") or 0
+    what = "no draft was accepted, so this says nothing about accepted drafts"
+    return (Reason(what, found=f"0 of {tokens:g} drafted tokens", expected="at least 1", where=gate.subject[0]),)
 
 
 def _pairs(gate: Gate, subject: Judged, oracle: Judged, inputs: tuple[Input, ...]) -> Verdict:

@@ -56,7 +56,8 @@ def spread_of(item: Item, judged: Judged) -> tuple[float, float] | None:
 
 
 def detail_of(item: Item, judged: Judged) -> dict[str, object]:
-    """Figures beside the value: times to first token [ms], steps, per-pass aggregates, drafts and how many were accepted."""
+    """Figures beside the value: times to first token [ms], steps, per-pass aggregates, drafts and how many were accepted, and the
+    fewest distinct token ids of any answer: few would mean that the answers are degenerate and their identity worth little."""
     ttft = [r.ttft_ns / 1e6 for r in judged.requests if r.ttft_ns is not None and not r.batch.startswith("oracle-")]
     steps = [
         r.step_median_ns / 1e6
@@ -71,6 +72,7 @@ def detail_of(item: Item, judged: Judged) -> dict[str, object]:
         "drafts": judged.counters.get("drafts"),
         "draft_tokens": judged.counters.get("draft_tokens"),
         "accepted_tokens": judged.counters.get("accepted_tokens"),
+        "fewest_distinct_ids": min((len(set(r.token_ids)) for r in judged.requests), default=None),
         "stamp_source": sorted({b.stamp_source for b in judged.batches}),
     }
     if item.spec["kind"] == "ladder":

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from rungproof.judge.gates import judge_gate
 from rungproof.judge.numbers import METRICS, UNITS, center, detail_of, spread_of, value_of
 from rungproof.judge.use import pick
 from rungproof.records.formats import Judged, Point, PointState, Verdict
@@ -104,9 +105,34 @@ def _state(
             reasons.append(f"{gate.id}: no verdict")
         elif verdict.state != "qualified":
             reasons += [f"{gate.id}: {r}" for r in verdict.reasons[:3]] or [f"{gate.id}: {verdict.state}"]
+    reasons += _earlier(findings, gates)
+    if len({j.identity_sha256 for j in used if j}) > 1:
+        reasons.append(
+            "its servers differ in weights, packages, engine, kernels or processor, so they are not one measurement"
+        )
     if value is None:
         reasons.append("an answer ended before the window was full, so there is no rate")
     return ("withheld", tuple(reasons)) if reasons else ("qualified", ())
+
+
+def _earlier(findings: Findings, gates: Sequence[Gate]) -> list[str]:
+    """Sound attempts of the same thing that did not qualify: measuring again until it passes must not make a result."""
+    found = []
+    for gate in gates:
+        subject, oracle = findings.used(gate.subject[0]), findings.used(gate.oracle[0])
+        for other in findings.judged.get(gate.subject[0], ()):
+            if (
+                other is subject
+                or other.state != "accepted"
+                or (subject and other.identity_sha256 != subject.identity_sha256)
+            ):
+                continue
+            verdict = judge_gate(gate, other, other if gate.kind == "ladder_rung" else oracle, ())
+            if verdict.state == "withheld":
+                found.append(
+                    f"{gate.id}: another sound attempt, {other.session}, was identical on {verdict.k} of {verdict.n}"
+                )
+    return found
 
 
 def _repeats(findings: Findings, item: Item) -> bool:

@@ -13,7 +13,7 @@ from rungproof.records.formats import Canary, Input, Judged, Reason, Server, Ver
 TITLES = {
     "canaries": "Every canary check passed, before and after, on every server used",
     "configuration": "Every requested argument and variable was found again in the running server",
-    "population": "Every planned request was sent and completed",
+    "population": "Every attempt sent and completed every request that was planned",
     "cache_zero": "Every request reported 0 cached tokens",
     "preemption_zero": "No request was preempted during any measurement",
 }
@@ -84,6 +84,6 @@ def _verdict(kind: str, found: Sequence[Reason | None], inputs: tuple[Input, ...
     n = len(found)
     bad = [r for r in found if r is not None]
     reasons = tuple(bad[:20]) or (() if n else (Reason("nothing to compare", found="0", expected="at least 1"),))
-    state = "qualified" if n and not bad else ("withheld" if n else "invalid")
+    state = "qualified" if n and not bad else "invalid"
     k = n - len(bad)
     return Verdict(kind, kind, TITLES[kind], state, k, n, k, n, lower_bound(k, n), reasons, (), (), None, (), inputs)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from rungproof.judge.numbers import UNITS, value_of
 from rungproof.judge.points import Findings, points_of
 from rungproof.records.codec import digest
 from rungproof.records.formats import Canary, Closed, Judged, Point, Server, Verdict
-from rungproof.records.plan import ArmPlan, Item, Plan
+from rungproof.records.plan import ArmPlan, Gate, Item, Plan
 from rungproof.records.summary import ArmInfo, CanaryRow, Headline, HistoryRow, SessionInfo, StrictRow, Summary
 
 
@@ -36,7 +36,7 @@ def summarise(findings: Findings, sessions: Sequence[SessionFacts]) -> Summary:
     lossless = _lossless(findings, headlines)
     return Summary(
         campaign=plan.campaign, title=plan.title, purpose=plan.purpose, host=plan.host_title, simulated=plan.simulated,
-        claim=_claim(plan, points, headlines, lossless), lossless_claim=lossless, rules=_rules(plan),
+        claim=_claim(findings, points, lossless), lossless_claim=bool(lossless), rules=_rules(plan),
         arms=tuple(_arm(a) for a in plan.arms),
         sessions=tuple(_session(s, s.server.session in used) for s in sessions),
         canaries=tuple(row for s in sessions if s.server.session in used for row in _canaries(s)),
@@ -59,27 +59,44 @@ def _headline(findings: Findings, arm: str, points: Sequence[Point]) -> Headline
     return Headline(arm, point.unit, servers, point.value, point.state, point.k, point.n, point.reasons)
 
 
-def _lossless(findings: Findings, headlines: Sequence[Headline]) -> bool:
-    """True when an arm with an oracle of its own lane qualified, which needs the base repeat, its own repeat and the oracle gate."""
-    oracles = {a.name: a.oracle for a in findings.plan.arms}
-    return not findings.plan.simulated and any(h.state == "qualified" and oracles[h.arm] != h.arm for h in headlines)
+def _lossless(findings: Findings, headlines: Sequence[Headline]) -> tuple[str, ...]:
+    """Arms that equal their lane without drafts on everything that was compared.
+
+    Each needs a qualified headline (so its base repeats itself), its own repeat on a second fresh server, and every
+    comparison with its oracle, strict and at depth, qualified. Ladders have their own oracle and say nothing of this.
+    """
+    plan = findings.plan
+    found = []
+    for headline in headlines:
+        own = _against_base(plan, headline.arm)
+        kinds = {g.kind for g in own}
+        good = all((v := findings.verdicts.get(g.id)) is not None and v.state == "qualified" for g in own)
+        if headline.state == "qualified" and {"draft_repeat", "draft_oracle"} <= kinds and good:
+            found.append(headline.arm)
+    return () if plan.simulated else tuple(found)
 
 
-def _claim(plan: Plan, points: Sequence[Point], headlines: Sequence[Headline], lossless: bool) -> str:
+def _against_base(plan: Plan, arm: str) -> list[Gate]:
+    """Gates of an arm with an oracle, ladders left out; none for a base arm."""
+    if plan.arm(arm).oracle == arm:
+        return []
+    return [g for g in plan.gates if plan.item(g.subject[0]).arm == arm and g.kind != "ladder_rung"]
+
+
+def _claim(findings: Findings, points: Sequence[Point], lossless: Sequence[str]) -> str:
     """One sentence that says no more than the verdicts do."""
+    plan = findings.plan
     if plan.simulated:
         return "Nothing was measured: every server of this run was the simulated one, so these numbers say only that the workflow ran."
     good = [p for p in points if p.state == "qualified"]
     if not good:
         return "Nothing qualified: no speed of this campaign is published."
-    titles = {a.name: a.title for a in plan.arms}
     parts = [f"{len(good)} of {len(points)} points gave exactly the tokens of their oracle"]
-    if lossless:
-        parts += [
-            f"{titles[h.arm]} equals its lane without drafts on {h.k} of {h.n} comparisons"
-            for h in headlines if h.state == "qualified" and plan.arm(h.arm).oracle != h.arm
-        ]  # fmt: skip
-    else:
+    for arm in lossless:
+        compared = [g for g in _against_base(plan, arm) if g.kind in ("draft_oracle", "depth_oracle")]
+        k, n = (sum(getattr(findings.verdicts[g.id], side) for g in compared) for side in ("k", "n"))
+        parts.append(f"{plan.arm(arm).title} equals its lane without drafts on {k} of {n} outputs compared")
+    if not lossless:
         parts.append("no lossless claim is made")
     return "; ".join(parts) + "."
 
@@ -183,7 +200,9 @@ def _missing(findings: Findings, points: Sequence[Point]) -> tuple[str, ...]:
     if plan.simulated:
         found.append("A real server: nothing on this page was measured.")
     if not any(g.kind == "base_repeat" for g in plan.gates):
-        found.append("The repeat gate: no strict suite was planned on a second fresh server of its base arm, so no lossless claim is made.")
+        found.append(
+            "The repeat gate: no strict suite was planned on a second fresh server of its base arm, so no lossless claim is made."
+        )
     for u in plan.unavailable:
         instead = f"; {plan.arm(u.instead).title} was measured instead" if u.instead else ""
         found.append(

@@ -1,18 +1,18 @@
 """From a closed session's files to judged and accepted records, and from those to verdict files."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rungproof.judge.evidence import judge_from
-from rungproof.judge.gates import judge_gate
-from rungproof.judge.soundness import SessionFiles, soundness
-from rungproof.judge.use import in_use, pick
+from rungproof.judge.study import read_sessions
+from rungproof.judge.use import pick
+from rungproof.judge.verdicts import gate_verdict, soundness_verdicts
 from rungproof.measure.store import Folder
-from rungproof.records.codec import canonical, read, sha256
+from rungproof.records.codec import canonical, parse, read, sha256
 from rungproof.records.errors import EvidenceError
 from rungproof.records.files import write_atomic
-from rungproof.records.formats import Canary, Input, Judged, Verdict
+from rungproof.records.formats import Input, Judged, Verdict
 from rungproof.records.plan import Gate, Item, Plan
 
 
@@ -26,25 +26,7 @@ def judge_item(study: Path, session: str, item: Item, launch_sha256: str, judge_
 def judge_evidence(study: Path, session: str, item: Item, launch_sha256: str, judge_sha256: str) -> Judged:
     """`judge_item` without writing. Raises EvidenceError when the session has no readable server, closing or attempt record."""
 
-    def read_file(path: str) -> bytes | None:
-        try:
-            return (study / path).read_bytes()
-        except FileNotFoundError:
-            return None
-
-    return judge_from(read_file, session, item, launch_sha256, judge_sha256)
-
-
-def _canary(home: Path, when: str) -> Canary | None:
-    path = home / f"canary_{when}.json"
-    try:
-        return read(Canary, path) if path.exists() else None
-    except EvidenceError:
-        return None
-
-
-def _input(folder: Folder, path: Path) -> Input:
-    return Input(folder.relative(path), sha256(path.read_bytes()))
+    return judge_from(reader(study), session, item, launch_sha256, judge_sha256)
 
 
 def accept(judged_files: Sequence[Path], to: Path) -> Judged:
@@ -75,15 +57,7 @@ def remeasured(newest: Path) -> None:
 
 def write_gate(study: Path, gate: Gate, subject: Sequence[Path], oracle: Sequence[Path], to: Path) -> Verdict:
     """Judge one gate from the judged records of both sides (newest first) and write its verdict."""
-    folder = Folder(study)
-    sides = []
-    inputs: list[Input] = []
-    for files in (subject, oracle):
-        read_files = [(path, read(Judged, path)) for path in files]
-        judged = pick([j for _, j in read_files])
-        sides.append(judged)
-        inputs += [_input(folder, path) for path, j in read_files if j is judged]
-    verdict = judge_gate(gate, sides[0], sides[1], tuple(dict.fromkeys(inputs)))
+    verdict = gate_verdict(gate, _lying(study, subject), _lying(study, oracle))
     write_atomic(to, canonical(verdict))
     return verdict
 
@@ -93,36 +67,49 @@ def write_soundness(study: Path, judged_files: Sequence[Path], to: dict[str, Pat
 
     judged_files: of all items, each item's newest first.
     """
-    folder = Folder(study)
-    used = in_use([(path, read(Judged, path)) for path in judged_files])
-    names = sorted({j.session for _, j in used})
-    sessions = [
-        SessionFiles(
-            folder.server(name), _canary(folder.session(name), "before"), _canary(folder.session(name), "after")
-        )
-        for name in names
-    ]
-    inputs = [_input(folder, path) for path, _ in used]
-    for name in names:
-        inputs += [
-            _input(folder, p)
-            for n in ("server", "canary_before", "canary_after")
-            if (p := folder.session(name) / f"{n}.json").exists()
-        ]
-    for verdict in soundness([j for _, j in used], sessions, tuple(inputs)):
+    records = _lying(study, judged_files)
+    sessions = read_sessions(reader(study), {judged.session for _, judged in records})
+    for verdict in soundness_verdicts(records, {name: (s.files, s.inputs) for name, s in sessions.items()}):
         write_atomic(to[verdict.gate], canonical(verdict))
 
 
-def base_gate(study: Path, plan: Plan, gate: Gate, sessions: dict[str, str], judge_sha256: str, to: Path) -> Verdict:
-    """The base-repeat gate straight from the evidence, before an arm that depends on it starts a server. Never fails: no evidence is a verdict."""
-    sides: list[Judged | None] = []
+def base_gate(
+    study: Path, plan: Plan, gate: Gate, sessions: dict[str, list[str]], judge_sha256: str, to: Path
+) -> Verdict:
+    """The base-repeat gate straight from the evidence, before an arm that depends on it starts a server.
+
+    sessions: item id -> sessions that measured it, newest first. Never fails: no evidence is a verdict too.
+    """
+    sides: list[list[tuple[Input, Judged]]] = []
     for key in (gate.subject[0], gate.oracle[0]):
-        item = plan.item(key)
-        try:
-            sides.append(judge_evidence(study, sessions[key], item, plan.arm(item.arm).launch_sha256, judge_sha256))
-        except (EvidenceError, KeyError):
-            sides.append(None)
-    inputs = tuple(i for j in sides if j for i in j.inputs)
-    verdict = judge_gate(gate, sides[0], sides[1], inputs)
+        item, found = plan.item(key), []
+        for session in sessions.get(key, []):
+            try:
+                judged = judge_evidence(study, session, item, plan.arm(item.arm).launch_sha256, judge_sha256)
+            except EvidenceError:
+                continue
+            found.append((Input(f"sessions/{session}", judged.boot), judged))
+        sides.append(found)
+    verdict = gate_verdict(gate, sides[0], sides[1])
     write_atomic(to, canonical(verdict))
     return verdict
+
+
+def reader(study: Path) -> Callable[[str], bytes | None]:
+    """Reads files of a results folder by their path in it; None for one that is not there."""
+
+    def read_file(path: str) -> bytes | None:
+        try:
+            return (study / path).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    return read_file
+
+
+def _lying(study: Path, files: Sequence[Path]) -> list[tuple[Input, Judged]]:
+    found = []
+    for path in files:
+        data = path.read_bytes()
+        found.append((Input(path.relative_to(study).as_posix(), sha256(data)), parse(Judged, data, str(path))))
+    return found

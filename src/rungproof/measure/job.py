@@ -6,7 +6,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rungproof.measure.serving.procfs import alive, owner_of
@@ -67,7 +67,8 @@ def _leave_with(pid: int, start: int) -> None:
 
 
 def aloud(text: str) -> None:
-    """A line for the person at the terminal and for the job's log."""
-    print(text, file=sys.stderr)
-    if sys.__stderr__ is not None and sys.stderr is not sys.__stderr__:
-        print(text, file=sys.__stderr__, flush=True)
+    """A line for the person at the terminal and for the job's log. Never raises: a closed terminal or a full disk must not
+    turn a finished measurement into a failed job, whose record Snakemake would remove."""
+    for stream in dict.fromkeys((sys.stderr, sys.__stderr__)):
+        with suppress(OSError, ValueError):
+            print(text, file=stream, flush=True)

@@ -3,12 +3,15 @@
 import os
 import sys
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 from rungproof.config.sections import Costs
 from rungproof.measure import serving
 from rungproof.measure.job import aloud, owner
+from rungproof.measure.models.checkpoints import verify_files
 from rungproof.measure.serving.order import Order
 from rungproof.measure.store import Folder
 from rungproof.measure.workloads.attempt import measure_item
@@ -16,6 +19,7 @@ from rungproof.measure.workloads.canary import run_canary
 from rungproof.plan.builds import build_folder
 from rungproof.plan.estimate import item_seconds
 from rungproof.records.codec import canonical, load_json, read
+from rungproof.records.errors import HostError, RungproofError, SetupError
 from rungproof.records.files import write_atomic
 from rungproof.records.formats import Reason, Server, Verdict
 from rungproof.records.plan import ArmPlan, Plan, split_session
@@ -37,7 +41,7 @@ def start_server(study: Path, session: str, build: str, gate: Path | None) -> Se
     order = _order(plan, arm, session, replicate, build)
     verdict = read(Verdict, gate) if gate else None
     if verdict and verdict.state != "qualified":
-        return _skip(folder.session(session), order, verdict)
+        return _not_started(folder.session(session), order, verdict)
     aloud(f"{session}: starting {arm.engine} for {arm.title}")
     server = serving.start(folder.session(session), order)
     for reason in server.reasons:
@@ -53,6 +57,13 @@ def _order(plan: Plan, arm: ArmPlan, session: str, replicate: str, build: str) -
     if not plan.simulated:
         environment = Path(build_folder(build, "envs", arm.environment, arm.launch["environment_sha256"])).resolve()
         model = Path(build_folder(build, "models", arm.model, arm.launch["model_sha256"])).resolve()
+        for made in (environment, model):
+            if not (made / "manifest.json").exists():
+                raise SetupError(
+                    f"{made}: is not there any more, although {made}.ready says that it was made. "
+                    f"Remove {made}.ready and run the same command again: it will be made anew."
+                )
+        verify_files(model)
         python, model_path = str(environment / "bin/python"), str(model)
         identity = load_json((model / "manifest.json").read_bytes(), str(model / "manifest.json"))
     canary = {**plan.canaries[arm.canary], "deadline_s": limits["request_deadline_s"], "idle_s": limits["idle_s"]}
@@ -69,12 +80,15 @@ def lock_path(name: str) -> Path:
     return Path(os.environ.get("RUNGPROOF_LOCK_DIR", "/tmp")) / f"rungproof-{name}.lock"
 
 
-def _skip(folder: Path, order: Order, verdict: Verdict) -> Server:
+def _not_started(folder: Path, order: Order, verdict: Verdict) -> Server:
+    """No server for an arm whose base does not repeat itself (skipped: a result) or could not be compared (failed: tried again)."""
     why = (Reason("gate", found=verdict.state, expected="qualified", where=verdict.gate), *verdict.reasons)
+    status: Literal["skipped", "failed"] = "skipped" if verdict.state == "withheld" else "failed"
     server = Server(
-        order.session, order.arm, order.replicate, "skipped", why, "", "", "", order.launch, order.launch_sha256, (), {}, {}, None,
+        order.session, order.arm, order.replicate, status, why, "", "", "", order.launch, order.launch_sha256, (), {}, {}, None,
         datetime.now(UTC).isoformat(timespec="seconds"), None,
     )  # fmt: skip
+    aloud(f"{order.session}: {status}: {'; '.join(map(str, why[:2]))}")
     write_atomic(folder / "control/order.json", canonical(order))
     write_atomic(folder / "server.json", canonical(server))
     return server
@@ -97,7 +111,7 @@ def attempt(study: Path, session: str, workload: str, item: str) -> None:
         session,
         plan.item(f"{arm}.{replicate}/{workload}/{item}"),
         plan,
-        lambda line: print(line, file=sys.stderr),
+        quietly,
     )
     why = "; ".join(map(str, record.reasons))
     aloud(
@@ -105,8 +119,24 @@ def attempt(study: Path, session: str, workload: str, item: str) -> None:
     )
 
 
+def quietly(line: str) -> None:
+    """A line for the job's log alone; never raises, as `aloud`."""
+    with suppress(OSError, ValueError):
+        print(line, file=sys.stderr)
+
+
 def progress(study: Path, plan: Plan, session: str) -> str:
-    """How far this run is: attempts done of those planned, and the minutes left if the rest goes as fast as what is done."""
+    """How far this run is: attempts done of those planned, and the minutes left if the rest goes as fast as what is done.
+
+    Empty where it cannot be told: it decorates a line and may not fail a job.
+    """
+    try:
+        return _progress(study, plan, session)
+    except (OSError, RungproofError):
+        return ""
+
+
+def _progress(study: Path, plan: Plan, session: str) -> str:
     folder = Folder(study)
     run = split_session(session)[0]
     planned = load_json((folder.run(run) / "run.json").read_bytes(), "run.json")["sessions"]
@@ -140,7 +170,11 @@ def settle(results: Path, patience_s: float = 60.0) -> list[str]:
         while not (folder / "closed.json").exists() and serving.supervised(folder) and time.monotonic() < end:
             time.sleep(0.1)
         if not (folder / "closed.json").exists():
-            serving.repair(folder)
+            try:
+                serving.repair(folder)
+            except HostError as error:  # no new run needs that session closed: it is simply not used
+                print(f"rungproof: left open: {error}", file=sys.stderr)
+                still.append(folder.name)
     return still
 
 

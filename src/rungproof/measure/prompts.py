@@ -10,15 +10,22 @@ from rungproof.plan.resolve import prompts_of
 from rungproof.records.codec import canonical, load_json
 from rungproof.records.errors import ConfigError
 from rungproof.records.files import write_atomic
+from rungproof.records.plan import Plan
 
 
-def write_prompts(loaded: Loaded, workload: str, python: Path | None, model: Path | None, to: Path) -> None:
-    """Write the prompts file of one workload for one arm's model.
+def write_prompts(loaded: Loaded, plan: Plan, workload: str, python: Path | None, model: Path | None, to: Path) -> None:
+    """Write the prompts file of one workload for one arm's model. `plan`: the lock of the run; its suite must still be the one on disk.
 
     A depth's texts are tokenised once with the model's own tokenizer (by `python`, the server's environment) and cut to
     the longest depth; on the simulated server a token is one byte of UTF-8. Raises ConfigError for a text that is too short.
     """
     work = loaded.workloads[workload]
+    planned = next(item.spec["suite_sha256"] for item in plan.items if item.workload == workload)
+    if loaded.suite_digests[work.suite] != planned:
+        raise ConfigError(
+            f"config/suites/{work.suite}.yaml: changed since this call was planned (its digest begins "
+            f"{loaded.suite_digests[work.suite][:12]}; the plan says {planned[:12]}). Run the same command again."
+        )
     prompts: dict[str, object] = dict(prompts_of(loaded, workload))
     if isinstance(work, Depth):
         ids = _ids(loaded, work.suite, prompts, python, model)

@@ -195,8 +195,16 @@ def _items(loaded: Loaded, arm: str, replicate: str, workloads: list[str]) -> li
                 f"c{c}": {**common, "concurrency": c, "passes": work.passes, "tokens": work.tokens} for c in work.rungs
             }
             rules |= {"exact": work.exact, "shown": work.shown, "min_distinct": work.min_distinct}
-        made += [Item(arm, replicate, name, item, spec, digest(spec), rules) for item, spec in specs.items()]
+        rules["canary_sha256"] = loaded.suite_digests[loaded.canary_of(loaded.campaign.arms[arm].lane)]
+        made += [
+            Item(arm, replicate, name, item, spec, item_digest(spec, rules), rules) for item, spec in specs.items()
+        ]
     return made
+
+
+def item_digest(spec: dict[str, Any], rules: dict[str, Any]) -> str:
+    """What a record must have been measured under: what is sent, and the rules it is judged by, so that no rule is chosen afterwards."""
+    return digest({"spec": spec, "rules": rules})
 
 
 def _suite_row(loaded: Loaded, name: str) -> dict[str, Any]:

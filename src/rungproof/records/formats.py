@@ -189,6 +189,7 @@ class Judged:
     session: str
     boot: str
     launch_sha256: str
+    identity_sha256: str
     spec_sha256: str
     spec: dict[str, Any]
     inputs: tuple[Input, ...]

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from itertools import pairwise
 
-from rungproof.judge.attempt import answer_reasons, counter_deltas
+from rungproof.judge.attempt import answer_reasons
 from rungproof.judge.identity import divergence, minority_share
 from rungproof.judge.outcome import batch_of, result_of
 from rungproof.judge.rates import aggregate_rate
@@ -16,7 +16,6 @@ from rungproof.records.formats import BatchResult, Reason, RequestResult
 from rungproof.records.plan import Item
 
 ORACLE, PASS = "oracle-", "pass-"
-SHOWN_DIVERGENCES = 200
 NO_IDS = "no token ids"  # how the judge says that an answer lacks token ids and nothing else
 
 
@@ -82,7 +81,9 @@ def read(lines: Sequence[raw.Line], item: Item, exact_length: bool) -> tuple[lis
     """All requests and batches of a rung, in the order in which they were sent."""
     results = [result(line, item, exact_length) for line in lines if isinstance(line, raw.Request)]
     batches = [
-        batch_result(line, [r for r in results if r.batch == line.batch]) for line in lines if isinstance(line, raw.Batch)
+        batch_result(line, [r for r in results if r.batch == line.batch])
+        for line in lines
+        if isinstance(line, raw.Batch)
     ]
     return results, batches
 
@@ -105,7 +106,7 @@ def identity_of(results: Sequence[RequestResult], item: Item, plain: bool) -> Id
     samples = [(truth[key], *(r.token_ids for r in got if r.key == key)) for key in truth]
     return Identity(
         len(got) - len(broken), len(got), len(sites - {d.site for d in broken}), len(sites), minority_share(samples),
-        tuple(broken[:SHOWN_DIVERGENCES]), "",
+        tuple(broken), "",
     )  # fmt: skip
 
 
@@ -133,30 +134,37 @@ def pass_figures(batch: BatchResult, results: Sequence[RequestResult], identity:
     )
 
 
-def counters_of(lines: Sequence[raw.Line]) -> dict[str, float | None]:
-    """Changes of the server's own counters over the rung; all None where it shows none or they never stood still."""
-    return counter_deltas(lines)
-
-
-def doubts_of(item: Item, results: Sequence[RequestResult], counters: dict[str, float | None], all_complete: bool) -> tuple[Reason, ...]:
+def doubts_of(
+    item: Item, results: Sequence[RequestResult], counters: dict[str, float | None], all_complete: bool
+) -> tuple[Reason, ...]:
     """What speaks against the figures of a rung: caches, preemptions, other users, answers that would always be identical."""
     where, found = f"c{item.spec['concurrency']}", []
     whole = [r for r in results if r.state == "complete"]
     hits = [r.cached_tokens for r in whole if r.cached_tokens]
     silent = sum(r.cached_tokens is None for r in whole)
     if hits:
-        found.append(Reason("prompt cache", f"{len(hits)} of {len(whole)} requests, {sum(hits)} tokens", "0 cached tokens", where))
+        found.append(
+            Reason(
+                "prompt cache", f"{len(hits)} of {len(whole)} requests, {sum(hits)} tokens", "0 cached tokens", where
+            )
+        )
     elif counters.get("prefix_cache_hits"):
-        found.append(Reason("prompt cache", f"{counters['prefix_cache_hits']:g} tokens (/metrics)", "0 cached tokens", where))
+        found.append(
+            Reason("prompt cache", f"{counters['prefix_cache_hits']:g} tokens (/metrics)", "0 cached tokens", where)
+        )
     elif silent and counters.get("prefix_cache_hits") is None:
         found.append(Reason("cached tokens not reported", f"{silent} of {len(whole)} requests", "0 in each", where))
     if counters.get("preemptions"):
         found.append(Reason("preemption", f"{counters['preemptions']:g}", "0", where))
     made, ours = counters.get("generation_tokens"), sum(len(r.token_ids) or r.completion_tokens or 0 for r in results)
     if made is not None and all_complete and made != ours:
-        found.append(Reason("token count", f"{made:g} tokens made by the server (/metrics)", f"{ours} tokens of ours", where))
+        found.append(
+            Reason("token count", f"{made:g} tokens made by the server (/metrics)", f"{ours} tokens of ours", where)
+        )
     if all(value is None for value in counters.values()):
-        found.append(Reason("no counters", "nothing under /metrics that stood still", "preemptions, hits, tokens", where))
+        found.append(
+            Reason("no counters", "nothing under /metrics that stood still", "preemptions, hits, tokens", where)
+        )
     if all(r.token_ids for r in whole):
         found += answer_reasons(item, results)
     return tuple(found)

@@ -66,6 +66,8 @@ def _of_json(file: Path, text: str) -> list[str]:
 
 
 def _check(texts: list[str], source: str, count: int) -> None:
+    if not texts:
+        raise ConfigError(f"{source}: holds no prompt; expected {FORMS}")
     if len(texts) < count:
         raise ConfigError(
             f"{source}: found {len(texts)} prompts; the highest concurrency needs {count}. Add prompts or lower --concurrency"
@@ -73,8 +75,12 @@ def _check(texts: list[str], source: str, count: int) -> None:
     first: dict[str, int] = {}
     for number, text in enumerate(texts[:count], start=1):
         if (same := first.setdefault(text, number)) != number:
-            raise ConfigError(f"{source}: prompts {same} and {number} are the same; expected all to differ, as caches would help")
+            raise ConfigError(
+                f"{source}: prompts {same} and {number} are the same; expected all to differ, as caches would help"
+            )
         try:
             text.encode("utf-8")
         except UnicodeEncodeError as error:
-            raise ConfigError(f"{source}: prompt {number} holds a lone surrogate, which cannot be sent as UTF-8") from error
+            raise ConfigError(
+                f"{source}: prompt {number} holds a lone surrogate, which cannot be sent as UTF-8"
+            ) from error

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from rungproof import __version__
+from rungproof.judge.attempt import counter_deltas
 from rungproof.measure.client import Planned, run_batch
 from rungproof.measure.external import figures
 from rungproof.measure.external.prompts import Prompts
@@ -17,7 +18,7 @@ from rungproof.records import raw
 from rungproof.records.codec import canonical, digest, sha256
 from rungproof.records.errors import ConfigError, HostError
 from rungproof.records.files import append_synced, write_atomic
-from rungproof.records.formats import REQUEST_STATES, Input, Reason, RequestResult
+from rungproof.records.formats import REQUEST_STATES, Input, RequestResult
 from rungproof.records.plan import Item
 from rungproof.records.requests import BatchPlan, batches, sampling
 
@@ -185,9 +186,9 @@ def _rung(ask: Ask, item: Item, lines: Sequence[raw.Line]) -> RungReport:
     complete = states["complete"] == planned
     identity = figures.identity_of(results, item, ask.plain)
     passes = tuple(figures.pass_figures(b, results, identity) for b in made if b.batch.startswith(figures.PASS))
-    counters = figures.counters_of(lines)
+    counters = counter_deltas(lines)
     shown = passes[-1] if len(passes) == ask.passes and all(p.aggregate is not None for p in passes) else None
-    doubts = figures.doubts_of(item, results, counters, complete) if results else (Reason("nothing was sent", where=item.item),)
+    doubts = figures.doubts_of(item, results, counters, complete) if results else ()
     path = raw_path(ask.out, item) if ask.out is not None and lines else None
     return RungReport(
         concurrency=concurrency, state="complete" if complete else "incomplete" if results else "not measured", planned=planned, states=states,

@@ -39,7 +39,9 @@ def parse_url(url: str) -> Target:
             f"--url {url}: expected http://HOST:PORT with a base path at most (no user, query or fragment), for example {EXAMPLE}"
         )
     root = parts.path.rstrip("/").removesuffix("/completions").removesuffix("/v1").rstrip("/")
-    target = Target(Address(host, port), f"http://{f'[{host}]' if ':' in host else host}:{port}{root}", f"{root}/v1/completions")
+    target = Target(
+        Address(host, port), f"http://{f'[{host}]' if ':' in host else host}:{port}{root}", f"{root}/v1/completions"
+    )
     try:
         check(target.address, target.path, [Planned("k", {})], 1.0, 1.0)
     except ValueError as error:
@@ -63,13 +65,14 @@ def _listed(where: str) -> list[str]:
         session.trust_env = False
         try:
             answer = session.get(where, timeout=TIMEOUT_S, allow_redirects=False)
-            value = answer.json() if answer.status_code == 200 else None
-        except ValueError as error:  # what requests raises for a body that is no JSON is one too
-            raise ServerError(f"{where}: the answer is not JSON; expected a list of models; {remedy}") from error
         except requests.RequestException as error:
             raise ServerError(f"{where}: no answer ({_cause(error)}); is the server running? {remedy}") from error
     if answer.status_code != 200:
         raise ServerError(f"{where}: HTTP status {answer.status_code}; expected a list of models; {remedy}")
+    try:
+        value = answer.json()
+    except (ValueError, RecursionError) as error:
+        raise ServerError(f"{where}: the answer is not JSON; expected a list of models; {remedy}") from error
     listed = value.get("data") if isinstance(value, dict) else None
     if not isinstance(listed, list):
         raise ServerError(f"{where}: the answer holds no list `data`; expected a list of models; {remedy}")
@@ -82,6 +85,8 @@ def _cause(error: BaseException) -> str:
     while seen is not None:
         if isinstance(seen, OSError) and seen.strerror:
             return seen.strerror
-        reason = seen.args[0] if seen.args and isinstance(seen.args[0], BaseException) else getattr(seen, "reason", None)
+        reason = (
+            seen.args[0] if seen.args and isinstance(seen.args[0], BaseException) else getattr(seen, "reason", None)
+        )
         seen = reason if isinstance(reason, BaseException) else seen.__cause__ or seen.__context__
     return "timed out" if isinstance(error, requests.Timeout) else type(error).__name__

@@ -24,10 +24,12 @@ from rungproof.records.errors import EvidenceError, SetupError
 FORMAT = "rungproof.model/1"
 TOKENS_FORMAT = "rungproof.tokens/1"
 MANIFEST = "manifest.json"
-RECIPES = ("smollm2_dequantise", "w4a16")
-DISK_MB = {"smollm2_dequantise": 700, "w4a16": 250}
+RECIPES = ("smollm2_dequantise", "tiny_llama", "w4a16")
+FROM_LOCK = ("smollm2_dequantise",)  # the others start from a made checkpoint
+DISK_MB = {"smollm2_dequantise": 700, "tiny_llama": 120, "w4a16": 250}
 SAID = {
     "smollm2_dequantise": "93 MB to download, 273 MB on disk when done, about one minute",
+    "tiny_llama": "nothing to download, 57 MB on disk when done, about ten seconds",
     "w4a16": "nothing to download, 117 MB on disk when done, about ten seconds",
 }
 
@@ -168,9 +170,9 @@ def _source_digest(sources: Sources) -> str | None:
 
 
 def _check_sources(kind: str, sources: Sources, python: Path) -> None:
-    if kind == "smollm2_dequantise" and (sources.lock is None or sources.model is not None):
+    if kind in FROM_LOCK and (sources.lock is None or sources.model is not None):
         raise SetupError(f"recipe {kind}: needs a lock and no source model")
-    if kind == "w4a16" and (sources.model is None or sources.lock is not None):
+    if kind not in FROM_LOCK and (sources.model is None or sources.lock is not None):
         raise SetupError(f"recipe {kind}: needs the folder of a made checkpoint and no lock")
     if not python.exists():
         raise SetupError(f"{python}: missing; expected the server environment's Python. Make the environment first.")

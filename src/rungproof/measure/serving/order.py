@@ -95,6 +95,11 @@ class Places:
         return self.folder / "closed.json"
 
     @property
+    def kept_closed(self) -> Path:
+        """The supervisor's own copy of closed.json."""
+        return self.folder / "control" / "closed.json"
+
+    @property
     def cache(self) -> Path:
         """Compile caches and working directory of the server; empty at its start, removed after its end."""
         return self.folder / "cache"

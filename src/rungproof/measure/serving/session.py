@@ -70,7 +70,7 @@ def stop(folder: Path) -> Closed:
     """
     places = Places(folder.absolute())
     order = read_order(places.folder)
-    if not places.closed.exists():
+    if not places.closed.exists() and not places.kept_closed.exists():
         write_atomic(places.stop, b"{}\n")
     return _closing(places, order)
 
@@ -91,6 +91,9 @@ def repair(folder: Path) -> Closed:
 def _closing(places: Places, order: Order) -> Closed:
     until = time.monotonic() + order.stop_grace_s + CLOSE_S
     while not places.closed.exists():
+        if places.kept_closed.exists():
+            write_atomic(places.closed, places.kept_closed.read_bytes())
+            break
         held = tree.recorded(places.tree)
         if held is not None and held.host != tree.host():
             raise HostError(

@@ -197,7 +197,9 @@ class Supervisor:
             leftovers,
             lived_s,
         )
-        return 0 if report.save(self.places.closed, record) and written else 1
+        # Kept twice: where the server died, Snakemake starts `server_stop` afterwards and first removes its output.
+        kept = report.save(self.places.kept_closed, record)
+        return 0 if report.save(self.places.closed, record) and kept and written else 1
 
     def _record(self, reasons: tuple[Reason, ...]) -> Server:
         server = self.server

@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from rungproof.publish.pages.answers import Answers, answers_of
 from rungproof.publish.pages.charts import Picture, Style, axis_of, interval_of, picture, styles
 from rungproof.publish.pages.claims import Number, headline_point, number_of
 from rungproof.publish.pages.text import anchor, metric_name, number, whole
 from rungproof.records.formats import Point
-from rungproof.records.summary import Summary
+from rungproof.records.summary import ArmInfo, Summary
 
 ORDER = ("decode_rate", "aggregate")
 
@@ -37,6 +38,7 @@ class Figure:
     arms: tuple[str, ...]
     rows: tuple[tuple[str, tuple[tuple[Cell, ...], ...]], ...]
     whiskers: tuple[str, ...]
+    answers: Answers
 
 
 def arm_styles(summary: Summary) -> dict[str, Style]:
@@ -52,7 +54,7 @@ def figures(summary: Summary) -> list[Figure]:
             groups.setdefault((point.workload, point.metric, point.unit), []).append(point)
     looks = arm_styles(summary)
     ordered = sorted(groups, key=lambda group: ORDER.index(group[1]) if group[1] in ORDER else len(ORDER))
-    return [_figure(group, groups[group], looks) for group in ordered]
+    return [_figure(group, groups[group], looks, summary.arms) for group in ordered]
 
 
 def others(summary: Summary) -> list[tuple[Point, Number]]:
@@ -69,7 +71,9 @@ def stamp_sources(summary: Summary) -> list[str]:
     )
 
 
-def _figure(group: tuple[str, str, str], points: Sequence[Point], looks: Mapping[str, Style]) -> Figure:
+def _figure(
+    group: tuple[str, str, str], points: Sequence[Point], looks: Mapping[str, Style], infos: Sequence[ArmInfo]
+) -> Figure:
     workload, metric, unit = group
     axis = axis_of(points[0])
     usual = {"decode_rate": "depth", "aggregate": "ladder"}.get(metric, workload) == workload
@@ -91,6 +95,7 @@ def _figure(group: tuple[str, str, str], points: Sequence[Point], looks: Mapping
         arms=arms,
         rows=tuple(rows),
         whiskers=_whiskers(points),
+        answers=answers_of(infos, arms, points),
     )
 
 

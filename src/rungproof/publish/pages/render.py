@@ -66,7 +66,6 @@ def _shown(value: Any) -> Any:
 
 def _context(summary: Summary) -> dict[str, Any]:
     same, differ, more = facts.environment(summary.sessions)
-    canary_names, canary_sessions = rows.canary_results(summary.canaries)
     return {
         "s": summary,
         "states": Counter(point.state for point in summary.points),
@@ -78,9 +77,8 @@ def _context(summary: Summary) -> dict[str, Any]:
         "unclaimed": claims.unclaimed(summary),
         "verdicts": rows.verdict_rows(summary),
         "strict": rows.strict_table(summary.strict),
-        "canary_checks": rows.canary_checks(summary.canaries),
-        "canary_names": canary_names,
-        "canary_sessions": canary_sessions,
+        "canaries": rows.canary_groups(summary.canaries),
+        "weak_canaries": rows.weak_canaries(summary),
         "knobs": facts.knobs(summary),
         "environment_same": same,
         "environment_differ": differ,

@@ -31,6 +31,23 @@ class CanaryCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class CanaryGroup:
+    """Servers that were asked the same checks: the checks, and per session its rows by check."""
+
+    checks: tuple[CanaryCheck, ...]
+    sessions: tuple[tuple[str, tuple[tuple[CanaryRow, ...], ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WeakCanary:
+    """A canary suite that proves less than others, in its own words, and the arms whose servers it looked at."""
+
+    suite: str
+    arms: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class VerdictRow:
     """One gate as shown."""
 
@@ -94,23 +111,40 @@ def _median(values: Sequence[float | None]) -> str:
     return _known(median(known) if known else None)
 
 
-def canary_checks(rows: Sequence[CanaryRow]) -> list[CanaryCheck]:
-    """Each check once, by name and prompt."""
+def canary_groups(rows: Sequence[CanaryRow]) -> list[CanaryGroup]:
+    """The canaries by what was asked: one group a set of checks, so that different suites never share a table."""
+    asked: dict[str, list[tuple[str, str]]] = {}
+    for row in rows:
+        if (row.name, row.prompt) not in asked.setdefault(row.session, []):
+            asked[row.session].append((row.name, row.prompt))
+    groups: dict[frozenset[tuple[str, str]], list[str]] = {}
+    for session, checks in asked.items():
+        groups.setdefault(frozenset(checks), []).append(session)
+    return [_canary_group([row for row in rows if row.session in who], asked[who[0]], who) for who in groups.values()]
+
+
+def _canary_group(rows: Sequence[CanaryRow], checks: Sequence[tuple[str, str]], sessions: Sequence[str]) -> CanaryGroup:
     made = []
-    for name, prompt in dict.fromkeys((row.name, row.prompt) for row in rows):
+    for name, prompt in checks:
         texts = [row.text for row in rows if (row.name, row.prompt) == (name, prompt)]
         answers = tuple((shortened(text, TEXT_LIMIT), texts.count(text)) for text in dict.fromkeys(texts))
         made.append(CanaryCheck(name, shortened(prompt, TEXT_LIMIT), answers))
+    by_session = tuple(
+        (s, tuple(tuple(r for r in rows if r.session == s and (r.name, r.prompt) == check) for check in checks))
+        for s in sessions
+    )
+    return CanaryGroup(tuple(made), by_session)
+
+
+def weak_canaries(summary: Summary) -> list[WeakCanary]:
+    """Canary suites of the plan that call themselves weak."""
+    made = []
+    for suite in summary.suites:
+        words, name = str(suite.get("weak") or ""), str(suite.get("id") or "")
+        arms = [arm.name for arm in summary.arms if arm.canary == name]
+        if words and suite.get("kind") == "canary" and arms:
+            made.append(WeakCanary(name, ", ".join(arms), words))
     return made
-
-
-def canary_results(rows: Sequence[CanaryRow]) -> tuple[list[str], list[tuple[str, list[list[CanaryRow]]]]]:
-    """(check names, per session its rows by check)."""
-    names = list(dict.fromkeys(row.name for row in rows))
-    sessions = dict.fromkeys(row.session for row in rows)
-    return names, [
-        (s, [[row for row in rows if row.session == s and row.name == name] for name in names]) for s in sessions
-    ]
 
 
 def verdict_rows(summary: Summary) -> list[VerdictRow]:

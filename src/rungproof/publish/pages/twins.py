@@ -27,6 +27,9 @@ COLUMNS = {
     "ttft_ms_median": "median time to first token of the same requests, in ms",
     "step_ms_median": "median time between events, in ms; not the time per token",
     "tokens_per_step": "mean tokens an event",
+    "drafted_tokens": "draft tokens proposed while these requests ran; empty where the server does not draft",
+    "accepted_tokens": "draft tokens accepted; 0 means that identity says nothing about drafts",
+    "fewest_distinct_ids": "fewest distinct token ids of any answer; few means that answers are degenerate",
     "per_user_in_unit": "aggregate divided by users, same unit as value",
     "identical_outputs": "k: outputs identical to their oracle, token for token",
     "compared_outputs": "n: outputs compared",
@@ -36,6 +39,9 @@ COLUMNS = {
     "gates": "which verdicts guard it, joined by ; in CSV",
     "evidence": "files it was made from, relative to the campaign's folder, joined by ; in CSV",
 }
+BESIDE = (
+    "ttft_ms_median", "step_ms_median", "tokens_per_step", "draft_tokens", "accepted_tokens", "fewest_distinct_ids", "per_user",
+)  # fmt: skip
 
 
 def points_csv(summary: Summary) -> bytes:
@@ -65,7 +71,7 @@ def points_json(summary: Summary) -> bytes:
 
 
 def _row(summary: Summary, point: Point) -> dict[str, Any]:
-    beside = (point.detail.get(name) for name in ("ttft_ms_median", "step_ms_median", "tokens_per_step", "per_user"))
+    beside = (point.detail.get(name) for name in BESIDE)
     values = (
         *(point.id, point.state, point.arm, point.workload, point.item, point.metric),
         *(point.value, point.low, point.high, interval_of(point)),

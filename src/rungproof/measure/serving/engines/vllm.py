@@ -48,6 +48,8 @@ def log_knobs(arguments: Mapping[str, Any], log: str) -> tuple[Knob, ...]:
     clean = ANSI.sub("", log)
     stated = NON_DEFAULT.search(clean)
     config = CONFIG.search(clean)
+    if config is None:  # what cannot be read is not in force
+        made.append(Knob("engine configuration", "stated in the log", None, "log: engine config", False))
     for key, value in arguments.items():
         if stated and (found := _value(stated[1], f"'{key.replace('-', '_')}': ")) is not None:
             made.append(Knob(f"--{key}", text(value), found, "log: non-default args", _agrees(value, found)))

@@ -1,0 +1,108 @@
+"""Every command with what its help teaches: what it does, in words, and examples to copy."""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rungproof.cli import inspect, lane, measure
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command. `run` None: it has commands below it; `examples` are whole command lines."""
+
+    path: tuple[str, ...]
+    short: str
+    teaches: str
+    examples: tuple[str, ...]
+    add_options: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int] | None
+
+
+def _study(to: argparse.ArgumentParser) -> None:
+    to.add_argument("study", type=Path, metavar="DIR", help="a campaign's results, such as results/campaign_v2")
+
+
+def _none(_to: argparse.ArgumentParser) -> None:
+    return None
+
+
+COMMANDS = (
+    Command(
+        ("plan",),
+        "what a campaign would measure now, how long and how much disk",
+        """\
+Show what the next call of a campaign would do: which fresh servers it starts, what it measures
+on each, about how many minutes and how much disk that takes. Nothing is started or written.
+What already has a result is not measured again, so it is not listed.
+""",
+        ("rungproof plan campaign_v2", "rungproof plan campaign_v2 --host simulated"),
+        inspect.add_options,
+        inspect.plan,
+    ),
+    Command(
+        ("status",),
+        "what is qualified, withheld and still to do",
+        """\
+Show every point of a campaign: qualified (output proven identical), withheld (measured, not
+identical), invalid (the measurement is unsound), failed, missing; each with k of n identical
+outputs and its first reason. Then what the next call would measure.
+""",
+        ("rungproof status campaign_v2",),
+        inspect.add_options,
+        inspect.status,
+    ),
+    Command(
+        ("verify",),
+        "recompute a campaign's results from its raw bytes",
+        """\
+Compute every request, verdict and point of a results folder again from its raw bytes and
+compare. Needs no server and no network. Exit code 1 where anything differs.
+""",
+        ("rungproof verify results/campaign_v2",),
+        _study,
+        inspect.verify,
+    ),
+    Command(
+        ("lane",),
+        "how the server of a lane is launched",
+        "A lane is a model, its quantisation, an engine and a class of host: how a server is launched.\n",
+        ("rungproof lane show smollm2-f32",),
+        _none,
+        None,
+    ),
+    Command(
+        ("lane", "show"),
+        "its command, its environment, and what is verified",
+        """\
+Show exactly how the server of a lane is launched: the command, its environment, and where each
+argument and variable is looked up again in the running server. What differs from machine to
+machine stands as <python>, <model>, <port>. Nothing is started.
+""",
+        (
+            "rungproof lane show smollm2-f32",
+            "rungproof lane show smollm2-w4a16 --campaign campaign_v2 --arm w4a16-draft3",
+        ),
+        lane.add_options,
+        lane.show,
+    ),
+    Command(
+        ("measure",),
+        "measure a server that already runs: figures, no proof",
+        """\
+Measure an OpenAI-compatible server that already runs, with the client, the requests and the
+judge of a campaign's ladder: for each concurrency its prompts one at a time, then passes of all
+at once. Gives speed, times to first token, and how many outputs are identical to those given
+one at a time. What rungproof did not launch cannot be qualified: these are figures, no proof.
+Exit code 1 if any request did not complete.
+""",
+        (
+            "rungproof measure --url http://127.0.0.1:8000",
+            "rungproof measure --url http://127.0.0.1:8080 --plain --concurrency 1,8 --tokens 256",
+            "rungproof measure --url http://gpu7:8000/v1 --model NAME --prompts prompts.txt --out measured --json",
+        ),
+        measure.add_options,
+        measure.run,
+    ),
+)
