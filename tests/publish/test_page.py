@@ -212,8 +212,7 @@ def test_the_page_says_how_many_drafts_were_accepted_and_where_none_was() -> Non
     """Accepted of drafted tokens an arm, the depths without any, and an arm whose drafts were never right says so."""
     curves = squeezed(Page(html(sample())).section("curves").text)
     assert (
-        "draft3: 124 of 450 drafted tokens were accepted (27.5 %); none at 512, where identity says nothing"
-        in curves
+        "draft3: 124 of 450 drafted tokens were accepted (27.5 %); none at 512, where identity says nothing" in curves
     )
     assert "draft3: 155 of 450 drafted tokens were accepted (34.4 %); at least one at every point." in curves
     assert curves.count("drafted tokens were accepted") == 2
