@@ -116,7 +116,7 @@ def test_two_campaigns_on_one_host_lock(checkout: Make) -> None:
     """A second checkout that shares the lock is refused with the holder's name and measures nothing; the first is not disturbed."""
     one, two = checkout(mini=LADDER), checkout(mini=LADDER)
     two.environment["RUNGPROOF_LOCK_DIR"] = one.environment["RUNGPROOF_LOCK_DIR"]
-    one.set_faults(SLOW)
+    one.set_faults({**SLOW, "step_ms": 250})  # long enough for the second to come while the first holds the lock
     two.set_faults()
     call = one.start("mini")
     in_the_middle_of_a_rung(one, call)

@@ -16,8 +16,15 @@ EXPECTED = [
     (("",), ["plan", "status", "lane", "measure", "--version"]), (("lane", ""), ["show"]),
     (("lane", "show", "smol"), ["smollm2-bf16", "smollm2-f32", "smollm2-w4a16"]), (("plan", "--host", ""), ["cpu", "simulated"]),
     (("plan", "camp"), ["campaign_v2"]), (("lane", "show", "x", "--campaign", "sm"), ["smoke"]), (("measure", "--pas"), ["--passes"]),
-    (("completion", ""), ["bash", "fish", "zsh"]), (("measure", "--prompts", "READ"), ["README.md"]), (("verify", "res"), []),
+    (("completion", ""), ["bash", "fish", "zsh"]), (("measure", "--prompts", "READ"), ["README.md"]), 
 ]  # fmt: skip
+
+BASH = [
+    *EXPECTED,
+    (("verify", "conf"), ["config"]),
+    (("measure", "--out", "do"), ["docs"]),
+    (("plan", "--root", "READ"), []),
+]
 
 
 def shell(name: str) -> str:
@@ -73,7 +80,7 @@ def test_the_shell_accepts_its_script(
     subprocess.run([shell(name), check, str(file)], check=True, timeout=20)
 
 
-@pytest.mark.parametrize(("words", "offered"), EXPECTED)
+@pytest.mark.parametrize(("words", "offered"), BASH)
 def test_bash_offers(words: tuple[str, ...], offered: list[str], tmp_path: Path) -> None:
     """Commands, options, names in config/ and files, each where it belongs."""
     (tmp_path / "script").write_text(script("bash", parser()))
@@ -90,6 +97,7 @@ def test_bash_offers(words: tuple[str, ...], offered: list[str], tmp_path: Path)
     assert done.stderr == ""
     found = done.stdout.split()
     assert set(offered) <= set(found)
+    assert bool(offered) == bool(found)
     if words[-1]:
         assert all(one.startswith(words[-1]) for one in found)
 

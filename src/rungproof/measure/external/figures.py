@@ -88,7 +88,7 @@ def read(lines: Sequence[raw.Line], item: Item, exact_length: bool) -> tuple[lis
     return results, batches
 
 
-def identity_of(results: Sequence[RequestResult], item: Item, plain: bool) -> Identity:
+def identity_of(results: Sequence[RequestResult], plain: bool) -> Identity:
     """Every complete request of every pass against its complete oracle, by whole arrays of token ids."""
     whole = [r for r in results if r.state == "complete"]
     cannot = ""
@@ -163,7 +163,12 @@ def doubts_of(
         )
     if all(value is None for value in counters.values()):
         found.append(
-            Reason("no counters", "nothing under /metrics that stood still", "preemptions, hits, tokens", where)
+            Reason(
+                "no counters",
+                "preemptions and other users cannot be seen",
+                "counters of vLLM at rest in /metrics",
+                where,
+            )
         )
     if all(r.token_ids for r in whole):
         found += answer_reasons(item, results)

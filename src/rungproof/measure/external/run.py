@@ -184,7 +184,7 @@ def _rung(ask: Ask, item: Item, lines: Sequence[raw.Line]) -> RungReport:
     states = {str(state): sum(r.state == state for r in results) for state in REQUEST_STATES}
     planned = concurrency * (1 + ask.passes)
     complete = states["complete"] == planned
-    identity = figures.identity_of(results, item, ask.plain)
+    identity = figures.identity_of(results, ask.plain)
     passes = tuple(figures.pass_figures(b, results, identity) for b in made if b.batch.startswith(figures.PASS))
     counters = counter_deltas(lines)
     shown = passes[-1] if len(passes) == ask.passes and all(p.aggregate is not None for p in passes) else None
