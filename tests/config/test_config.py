@@ -245,7 +245,7 @@ def test_the_reference_grid_is_whole(root: Path) -> None:
     plan = resolve(load(root, "campaign_v2"), frozenset())
     depths = [2048, 4096, 8192, 16384, 24576, 32768]
     for seat in ("tiny-32k.a", "tiny-32k.b", "tiny-32k-draft3.a"):
-        specs = [item.spec for item in plan.of_seat(seat)]
+        specs = [item.spec for item in plan.items if item.seat == seat]
         assert [spec["depth"] for spec in specs] == depths
         assert {(spec["kind"], spec["tokens"]) for spec in specs} == {("depth", 128)}
     gates = {gate.subject[0]: gate.oracle[0] for gate in plan.gates if gate.subject[0].startswith("tiny")}

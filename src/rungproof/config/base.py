@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from rungproof.records.errors import ConfigError
 
 NAME = r"^[a-z0-9][a-z0-9_-]{0,40}$"
-NAME_RULE = "lower-case letters, digits, '-' and '_', at most 41, beginning with a letter or digit"
 
 
 class Section(BaseModel):

@@ -1,7 +1,7 @@
 """Suites: prompts as data, each with an id, and the digest by which records name it."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, PositiveInt, model_validator
 
@@ -103,7 +103,6 @@ class CanarySuite(Section):
     checks: list[CanaryCheckSpec] = Field(min_length=1)
 
 
-Suite = Annotated[StrictSuite | LadderSuite | LongSuite | CanarySuite, Field(discriminator="kind")]
 KINDS: dict[str, type[StrictSuite] | type[LadderSuite] | type[LongSuite] | type[CanarySuite]] = {
     "strict": StrictSuite, "ladder": LadderSuite, "depth": LongSuite, "canary": CanarySuite,
 }  # fmt: skip

@@ -1,5 +1,7 @@
 """Which comparisons a campaign makes: gates as data, from its arms and items alone."""
 
+from typing import Literal
+
 from rungproof.records.plan import ArmPlan, Gate, Item
 
 
@@ -65,13 +67,11 @@ def _gate(arm: ArmPlan, item: Item, items: tuple[Item, ...], first: bool, first_
     )
 
 
-def _repeat(arm: ArmPlan, item: Item, kind: str, first_replicate: str) -> Gate:
+def _repeat(arm: ArmPlan, item: Item, kind: Literal["base_repeat", "draft_repeat"], first_replicate: str) -> Gate:
     oracle = f"{arm.name}.{first_replicate}/{item.workload}/{item.item}"
     name = f"{kind.replace('_', '-')}.{item.seat}.{item.workload}"
     title = f"{arm.title}: fresh server {item.replicate} = fresh server {first_replicate}, every strict prompt"
-    if kind == "base_repeat":
-        return Gate(name, "base_repeat", title, (item.id,), (oracle,), (_point(item),))
-    return Gate(name, "draft_repeat", title, (item.id,), (oracle,), (_point(item),))
+    return Gate(name, kind, title, (item.id,), (oracle,), (_point(item),))
 
 
 def _point(item: Item) -> str:

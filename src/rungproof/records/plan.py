@@ -4,8 +4,6 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rungproof.records.codec import digest
-
 SESSION = re.compile(r"^(r\d{3,})\.([a-z0-9][a-z0-9_-]*)\.([a-z])$")
 
 
@@ -104,15 +102,6 @@ class Plan:
     def item(self, key: str) -> Item:
         """The item of that id. Raises KeyError."""
         return {item.id: item for item in self.items}[key]
-
-    def of_seat(self, seat: str) -> tuple[Item, ...]:
-        """Items of one seat, in the order in which they are measured."""
-        return tuple(item for item in self.items if item.seat == seat)
-
-
-def plan_digest(plan: Plan) -> str:
-    """sha256 by which results name their plan."""
-    return digest(plan)
 
 
 def split_session(name: str) -> tuple[str, str, str]:
