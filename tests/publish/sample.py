@@ -94,7 +94,7 @@ def accepted() -> tuple[Judged, ...]:
     )
     batch = BatchResult("pass1.c2", 2, 2, {"complete": 1, "timeout": 1}, 3, 10**9, None, "kernel")
     base = Judged(
-        "base", "a", "ladder", "c2", "accepted", (), "r001.base.a", "b00t", "aa" * 32, "bb" * 32, {"tokens": 3},
+        "base", "a", "ladder", "c2", "accepted", (), "r001.base.a", "b00t", "aa" * 32, "ab" * 32, "bb" * 32, {"tokens": 3},
         (Input("sessions/r001.base.a/attempts/ladder.c2.raw.jsonl.gz", "cc" * 32),), (done, lost), (batch,), {"preemptions": 0.0}, "dd" * 32,
     )  # fmt: skip
     return (base, replace(base, arm="draft3", session="r001.draft3.a"))
