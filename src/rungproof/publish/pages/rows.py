@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 
+from rungproof.judge.stats import median
 from rungproof.publish.pages.claims import first_divergence
 from rungproof.publish.pages.text import anchor, bound_words, count_of, evidence_link, number, shortened
 from rungproof.records.formats import Verdict
