@@ -7,6 +7,9 @@ SHELL := /bin/bash
 # Some machines forbid Python to keep compiled files; every job of a campaign would pay for it.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Snakemake keeps a cache of sources there; nothing of ours goes outside this folder.
+export XDG_CACHE_HOME := $(CURDIR)/build/cache
+
 VENV := .venv
 READY := $(VENV)/.ready
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3.14 python3; do command -v $$p >/dev/null 2>&1 && $$p -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' >/dev/null 2>&1 && { command -v $$p; break; }; done)

@@ -30,6 +30,9 @@ try:
 except RungproofError as error:
     fail(error)
 
+if workflow.is_main_process and WORD and WORD not in [rule.name for rule in workflow.rules]:
+    fail(f"{WORD}: no such campaign; config/campaigns/ holds {', '.join(CAMPAIGNS)}")
+
 for _name in CAMPAIGNS:
 
     rule:

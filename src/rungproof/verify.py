@@ -90,20 +90,36 @@ def _judged(study: Path, read: Any, plan: Any, item: Any, outcome: Outcome) -> I
     attempts = study.glob(f"sessions/*.{item.seat}/attempts/{item.workload}.{item.item}.json")
     for session in sorted((p.parents[1].name for p in attempts), key=_run_number, reverse=True):
         home = f"sessions/{session}"
-        attempt = codec.parse(formats.Attempt, read(f"{home}/attempts/{item.workload}.{item.item}.json"), session)
-        server = codec.parse(formats.Server, read(f"{home}/server.json") or b"", f"{home}/server.json")
-        if (
-            attempt.spec_sha256 != item.spec_sha256
-            or server.launch_sha256 != launch
-            or read(f"{home}/closed.json") is None
-        ):
+        try:
+            judged = _again(read, home, item, launch)
+        except _room("records.errors").EvidenceError as error:
+            outcome.differs.append(str(error))
+            continue
+        if judged is None:
             continue  # of an earlier plan, or still open
-        path = f"{home}/judged/{item.workload}.{item.item}.json"
-        data = read(path)
-        file = codec.parse(formats.Judged, data, path) if data is not None else None
-        again = _room("judge.evidence").judge_from(read, session, item, launch, file.judge_sha256 if file else "")
+        path, data, file, again = judged
         outcome.compare("judged records", path, file, again)
         yield formats.Input(path, codec.sha256(data or b"")), again
+
+
+def _again(read: Any, home: str, item: Any, launch: str) -> tuple[str, bytes | None, Any, Any] | None:
+    """Path, bytes and record of a judged file, and what the raw bytes say. Raises EvidenceError for damaged records."""
+    codec, formats = _room("records.codec"), _room("records.formats")
+    name = f"{item.workload}.{item.item}.json"
+    attempt = codec.parse(formats.Attempt, read(f"{home}/attempts/{name}"), home)
+    server = codec.parse(formats.Server, read(f"{home}/server.json") or b"", f"{home}/server.json")
+    if attempt.spec_sha256 != item.spec_sha256 or server.launch_sha256 != launch or read(f"{home}/closed.json") is None:
+        return None
+    path = f"{home}/judged/{name}"
+    data = read(path)
+    file = codec.parse(formats.Judged, data, path) if data is not None else None
+    session = home.rpartition("/")[2]
+    return (
+        path,
+        data,
+        file,
+        _room("judge.evidence").judge_from(read, session, item, launch, file.judge_sha256 if file else ""),
+    )
 
 
 def _run_number(session: str) -> int:

@@ -290,7 +290,7 @@ def test_a_server_that_lists_no_models_is_told() -> None:
     """A wrong path and a closed port each say what happened."""
     with TextServer() as server:
         url = server.url
-        with pytest.raises(ServerError, match="HTTP status 404"):
+        with pytest.raises(ServerError, match=r"HTTP status 404 \(File Not Found\)"):
             find_model(parse_url(f"{url}/elsewhere"))
     with pytest.raises(ServerError, match=r"no answer \(Connection refused\)"):
         find_model(parse_url(url))

@@ -42,6 +42,8 @@ if workflow.is_main_process:
     try:
         if not LOOKS_ONLY:
             jobs.settle(Path(RESULTS))
+            for _path in missing.remove_unreadable(Path(RESULTS).glob("*")):
+                print(f"rungproof: {_path}: was damaged; it is made again from the raw bytes", file=sys.stderr)
     except RungproofError as error:
         fail(error)
     os.environ["RUNGPROOF_RUN"] = missing.next_run(Path(RESULTS).glob("*"))
@@ -52,7 +54,9 @@ if workflow.is_main_process:
         if any(arg == name or f"{RESULTS}/{name}/" in arg or f"{RESULTS}/{name}@" in arg for arg in sys.argv[1:])
     )
 RUN = os.environ["RUNGPROOF_RUN"]
-ASKED = os.environ["RUNGPROOF_ASKED"].split() or ["campaign_v2"]
+# A first word that is no option, path or campaign may be a rule or a mistake: the Snakefile tells, when it knows its rules.
+WORD = next((arg for arg in sys.argv[1:2] if arg[:1].isalnum() and "/" not in arg and arg not in CAMPAIGNS), "")
+ASKED = os.environ["RUNGPROOF_ASKED"].split() or ([] if WORD and workflow.is_main_process else ["campaign_v2"])
 
 FLAGS = processor_flags()
 
@@ -124,10 +128,18 @@ def campaign_of(study):
     for name in CAMPAIGNS:
         if loaded(name).folder == study:
             return name
-    raise WorkflowError(
+    fail(
         f"{RESULTS}/{study}: no campaign writes there on this host; expected one of "
         + ", ".join(loaded(name).folder for name in CAMPAIGNS)
     )
+
+
+def assignment(study, item_id):
+    """Where the evidence of an item lies; an item that the campaign does not have ends the call."""
+    found = {a.item.id: a for a in todo(campaign_of(study)).assignments}
+    if item_id not in found:
+        fail(f"{RESULTS}/{study}: the campaign has no item {item_id}; it has {', '.join(found)}")
+    return found[item_id]
 
 
 def new_items(study, session):
@@ -146,7 +158,7 @@ def of_study(study, *parts):
 def judged_files(study, item_id):
     """Judged records of one item, newest first."""
     return [
-        of_study(study, path) for path in todo(campaign_of(study)).of(item_id).judged()
+        of_study(study, path) for path in assignment(study, item_id).judged()
     ]
 
 

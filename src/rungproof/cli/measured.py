@@ -77,21 +77,28 @@ def lines(report: Report) -> Iterator[str]:
     """What the table does not say: requests that are missing, identity, doubts."""
     for rung in report.rungs:
         yield f"c{rung.concurrency}: {_population(rung)}; {_identity(rung)}"
-    if any(b.stamp_source == "user" and b.wall_ns for rung in report.rungs for b in rung.batches):
-        yield "Times are those at which this program read the bytes; the kernel gave no stamps."
+    timed = [b for rung in report.rungs for b in rung.batches if b.wall_ns]
+    if late := sum(b.stamp_source == "user" for b in timed):
+        yield f"In {late} of {len(timed)} batches times are those at which this program read the bytes, as kernel stamps were not to be had for all."
     if any(rung.passes for rung in report.rungs) and all(
         r.decode_rate is None for rung in report.rungs for r in rung.requests
     ):
         yield f"No decode rate: it needs token ids, and answers of at least {report.window} tokens."
-    doubts: dict[tuple[str, str], list[str]] = {}
+    yield from _doubts(report)
+
+
+def _doubts(report: Report) -> Iterator[str]:
+    """One line a kind of doubt, with what was found at which places; rungs that found the same stand together."""
+    kinds: dict[tuple[str, str], dict[str, list[str]]] = {}
     for rung in report.rungs:
+        name = f"c{rung.concurrency}"
         for one in rung.doubts:
-            where = one.where if one.where.startswith(f"c{rung.concurrency}") else f"c{rung.concurrency} {one.where}"
-            doubts.setdefault((one.what, one.expected), []).append(f"{where} {one.found}".strip())
-    for (what, expected), found in doubts.items():
-        wanted = f" (expected {expected})" if expected else ""
-        more = f" and {len(found) - 4} more" if len(found) > 4 else ""
-        yield f"Doubt: {what}{wanted}: {'; '.join(found[:4])}{more}"
+            where = name if one.where == name else f"{name} {one.where}"
+            kinds.setdefault((one.what, one.expected), {}).setdefault(one.found, []).append(where)
+    for (what, expected), found in kinds.items():
+        parts = [f"{', '.join(where[:SHOWN])}: {words}" for words, where in found.items()]
+        more = f"; and {len(parts) - SHOWN} more" if len(parts) > SHOWN else ""
+        yield f"Doubt: {what}, expected {expected}: {'; '.join(parts[:SHOWN])}{more}"
 
 
 def _population(rung: RungReport) -> str:

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TextIO
 
 from rungproof.measure.serving.procfs import alive, owner_of
 from rungproof.records.codec import canonical
@@ -35,29 +36,40 @@ def job(log: str, session: Path | None = None) -> Iterator[None]:
 
     `session`: the folder in which this job is registered as the one that is measuring.
     """
-    Path(log).parent.mkdir(parents=True, exist_ok=True)
     pid, start = owner()
-    with Path(log).open("w", encoding="utf-8", buffering=1) as out:
-        held = sys.stdout, sys.stderr
-        sys.stdout = sys.stderr = out
-        registered = session / "control/job.json" if session else None
-        try:
-            threading.Thread(target=_leave_with, args=(pid, start), daemon=True).start()
-            if registered:
-                me = owner_of(os.getpid())
-                write_atomic(registered, canonical({"pid": me[0], "start": me[1]}))
-            yield
-        except RungproofError as error:
-            aloud(f"{error}")
-            sys.exit(1)  # said in full: a traceback would add nothing
-        except BaseException as error:
-            aloud(f"{type(error).__name__}: {error} (a fault of rungproof itself; {log} and Snakemake's log say where)")
+    out = _open_log(Path(log))
+    held = sys.stdout, sys.stderr
+    sys.stdout = sys.stderr = out
+    registered = session / "control/job.json" if session else None
+    try:
+        threading.Thread(target=_leave_with, args=(pid, start), daemon=True).start()
+        if registered:
+            me = owner_of(os.getpid())
+            write_atomic(registered, canonical({"pid": me[0], "start": me[1]}))
+        yield
+    except RungproofError as error:
+        aloud(f"{error}")
+        sys.exit(1)  # said in full: a traceback would add nothing
+    except BaseException as error:
+        aloud(f"{type(error).__name__}: {error} (a fault of rungproof itself; {log} and Snakemake's log say where)")
+        with suppress(OSError):
             traceback.print_exc(file=out)
-            raise
-        finally:
-            if registered:
-                registered.unlink(missing_ok=True)
-            sys.stdout, sys.stderr = held
+        raise
+    finally:
+        if registered:
+            registered.unlink(missing_ok=True)
+        sys.stdout, sys.stderr = held
+        with suppress(OSError):  # a full disk must not fail a job whose record is written
+            out.close()
+
+
+def _open_log(log: Path) -> TextIO:
+    """The log, or nothing at all where the disk refuses it."""
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        return log.open("w", encoding="utf-8", buffering=1)
+    except OSError:
+        return open(os.devnull, "w", encoding="utf-8")
 
 
 def _leave_with(pid: int, start: int) -> None:

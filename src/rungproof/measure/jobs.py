@@ -19,7 +19,7 @@ from rungproof.measure.workloads.canary import run_canary
 from rungproof.plan.builds import build_folder
 from rungproof.plan.estimate import item_seconds
 from rungproof.records.codec import canonical, load_json, read
-from rungproof.records.errors import HostError, RungproofError, SetupError
+from rungproof.records.errors import EvidenceError, HostError, RungproofError, SetupError
 from rungproof.records.files import write_atomic
 from rungproof.records.formats import Reason, Server, Verdict
 from rungproof.records.plan import ArmPlan, Plan, split_session
@@ -144,7 +144,13 @@ def _progress(study: Path, plan: Plan, session: str) -> str:
     done = {place for place in weights if folder.attempt(place[0], plan.item(place[1])).exists()}
     share = sum(weights[place] for place in done) / max(sum(weights.values()), 1e-9)
     passed = time.time() - (folder.run(run) / "run.json").stat().st_mtime
-    left = f", about {max(1, round(passed * (1 - share) / share / 60))} min left" if 0 < share < 1 else ""
+    left = (
+        ""
+        if plan.simulated
+        else f", about {max(1, round(passed * (1 - share) / share / 60))} min left"
+        if 0 < share < 1
+        else ""
+    )
     return f" [{len(done)}/{len(weights)}{left}]"
 
 
@@ -162,7 +168,12 @@ def settle(results: Path, patience_s: float = 60.0) -> list[str]:
         folder = control.parent.parent
         if (folder / "closed.json").exists():
             continue
-        order = read(Order, control)
+        try:
+            order = read(Order, control)
+        except EvidenceError as error:  # nothing says who owns it; it stays unclosed, so nothing of it is used
+            print(f"rungproof: left open: {error}", file=sys.stderr)
+            still.append(folder.name)
+            continue
         if serving.alive(order.owner_pid, order.owner_start):
             still.append(folder.name)
             continue
@@ -172,7 +183,7 @@ def settle(results: Path, patience_s: float = 60.0) -> list[str]:
         if not (folder / "closed.json").exists():
             try:
                 serving.repair(folder)
-            except HostError as error:  # no new run needs that session closed: it is simply not used
+            except (HostError, EvidenceError) as error:  # no new run needs that session closed: it is simply not used
                 print(f"rungproof: left open: {error}", file=sys.stderr)
                 still.append(folder.name)
     return still

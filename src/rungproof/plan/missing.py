@@ -133,9 +133,24 @@ def _known_sessions(study: Path) -> list[str]:
             run, _, _ = split_session(folder.name)
         except ValueError:
             continue
-        if (folder / "closed.json").exists():
-            names.append((int(run[1:]), folder.name))
+        try:
+            read(Closed, folder / "closed.json")
+        except EvidenceError:  # still open, or its closing is damaged: nothing of it can be used
+            continue
+        names.append((int(run[1:]), folder.name))
     return [name for _, name in sorted(names, reverse=True)]
+
+
+def remove_unreadable(studies: Iterable[Path]) -> list[Path]:
+    """Remove judged records that are damaged, so that they are made again from the raw bytes; returns what was removed."""
+    removed = []
+    for path in (path for study in studies for path in study.glob("sessions/*/judged/*.json")):
+        try:
+            read(Judged, path)
+        except EvidenceError:
+            path.unlink()
+            removed.append(path)
+    return removed
 
 
 def _candidate(study: Path, session: str, item: Item, launch_sha256: str) -> bool:

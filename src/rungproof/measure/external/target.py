@@ -5,11 +5,13 @@ from urllib.parse import urlsplit
 
 import requests
 
+from rungproof.judge.meaning import error_text
 from rungproof.measure.client import Address, Planned
 from rungproof.measure.client.planned import check
 from rungproof.records.errors import ConfigError, ServerError
 
 EXAMPLE = "http://127.0.0.1:8000"
+MAX_BODY = 64 * 1024  # bytes of an error that are read for its words
 TIMEOUT_S = 10.0  # of the one control call
 
 
@@ -68,7 +70,8 @@ def _listed(where: str) -> list[str]:
         except requests.RequestException as error:
             raise ServerError(f"{where}: no answer ({_cause(error)}); is the server running? {remedy}") from error
     if answer.status_code != 200:
-        raise ServerError(f"{where}: HTTP status {answer.status_code}; expected a list of models; {remedy}")
+        said = error_text(answer.content[:MAX_BODY]) or "no words"
+        raise ServerError(f"{where}: HTTP status {answer.status_code} ({said}); expected a list of models; {remedy}")
     try:
         value = answer.json()
     except (ValueError, RecursionError) as error:

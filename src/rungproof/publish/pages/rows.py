@@ -95,10 +95,12 @@ def _class_medians(classes: Sequence[str], columns: Sequence[Sequence[StrictRow]
     made, by_seat = [], []
     for column in columns:
         rates = [[row.rate for row in column if row.prompt_class == kind] for kind in classes]
-        by_seat.append([median(r for r in one if r is not None) if one and None not in one else None for one in rates])
+        by_seat.append(
+            [median([r for r in one if r is not None]) if one and None not in one else None for one in rates]
+        )
     for index, kind in enumerate(classes):
         made.append((f"class median, {kind}", tuple(_known(seat[index]) for seat in by_seat)))
-    heads = (median(v for v in seat if v is not None) if None not in seat else None for seat in by_seat)
+    heads = (median([v for v in seat if v is not None]) if None not in seat else None for seat in by_seat)
     return [*made, ("headline: median of the class medians", tuple(_known(head) for head in heads))]
 
 
