@@ -69,7 +69,7 @@ def test_a_host_changes_the_launch(capsys: pytest.CaptureFixture[str]) -> None:
     arm = command(shown(capsys, "smollm2-bf16", "--campaign", "campaign_v2", "--arm", "bf16", "--host", "simulated"))
     assert alone == arm
     assert alone[:3] == ["<python>", "-m", "rungproof.measure.simulated"]
-    assert alone[-4:] == ["--token-ms", "1", "--flip-at-inflight", "2"]
+    assert alone[-4:] == ["--token-ms", "2", "--flip-at-inflight", "2"]
 
 
 def test_what_is_made_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
