@@ -65,8 +65,8 @@ def test_every_option_is_in_every_script(name: str) -> None:
     for command in TREE.values():
         for option in command.options:
             for word in option.names:
-                wanted = f"-l {word[2:]}" if name == "fish" and word.startswith("--") else word
-                assert wanted in text if word.startswith("--") else True
+                long = word.startswith("--")
+                assert (f"-{'l' if long else 's'} {word.lstrip('-')}" if name == "fish" else word) in text
 
 
 @pytest.mark.parametrize(("name", "check"), [("bash", "-n"), ("zsh", "-n"), ("fish", "--no-execute")])

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,6 @@ from cli.kit import ROOT
 from rungproof.cli import main
 from rungproof.config.load import load
 from rungproof.measure.serving.engines.engine import render
-from rungproof.plan.machine import processor_flags
 from rungproof.plan.resolve import resolve
 
 AVX512 = frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl"})
@@ -45,8 +45,8 @@ def test_a_lane_shows_its_command_environment_and_checks(capsys: pytest.CaptureF
         assert f"\n{line}\n" in text
     (row,) = [line for line in text.splitlines() if line.startswith(" --max-model-len ")]
     assert row.split()[1:] == ["8192", "command", "line", "non-default", "args,", "engine", "config:", "max_seq_len"]
-    assert str(Path.home()) not in text
-    assert "/tmp" not in text
+    assert str(ROOT) not in text
+    assert str(Path(sys.executable).parent) not in text
 
 
 @pytest.mark.parametrize("arm", ["w4a16-draft3", "f32-draft3", "bf16", "f32"])
@@ -60,7 +60,6 @@ def test_an_arm_shows_what_its_plan_launches(arm: str, capsys: pytest.CaptureFix
     assert words[-len(wanted) :] == wanted
     if arm.endswith("draft3"):
         assert json.loads(words[-1])["num_speculative_tokens"] == 3
-    assert processor_flags() >= frozenset()
 
 
 def test_a_host_changes_the_launch(capsys: pytest.CaptureFixture[str]) -> None:

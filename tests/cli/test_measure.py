@@ -115,7 +115,8 @@ def test_a_server_without_token_ids_makes_no_claim(capsys: pytest.CaptureFixture
     assert code == 0
     assert "c2: 4 of 4 requests complete; cannot be compared: the server gives no token ids" in out
     assert "No decode rate: it needs token ids" in out
-    assert "Doubt: cached tokens not reported" in out
+    assert "Doubt: cached tokens not reported, expected 0 in each: c1: 2 of 2 requests; c2: 4 of 4 requests\n" in out
+    assert "c1, c2: preemptions and other users cannot be seen\n" in out
     row = next(line.split() for line in out.splitlines() if line.startswith(" c2 "))
     assert float(row[3]) > 0
     assert (row[5], row[-1]) == ("-", "-")

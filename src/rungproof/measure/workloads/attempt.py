@@ -67,9 +67,8 @@ def _measure(
     prompts_path = folder.prompts(server.session, item.arm, item.workload)
     prompts = read_prompts(prompts_path.read_bytes(), str(prompts_path))
     planned = batches(item, prompts, server.model)
-    append_synced(
-        path, raw.encode([raw.Header(server.session, server.boot, item.id), read_metrics(server.url, "before")])
-    )
+    before = read_metrics(server.url, "before", busy_s=plan.limits["idle_s"])
+    append_synced(path, raw.encode([raw.Header(server.session, server.boot, item.id), before]))
     address = address_of(server.url)
     for number, batch in enumerate(planned, start=1):
         line, requests = run_batch(

@@ -13,12 +13,14 @@ RUNNING = "vllm:num_requests_running"
 WATCHED = ("vllm:generation_tokens_total", "vllm:prompt_tokens_total", RUNNING)
 
 
-def read_metrics(url: str, when: str, settle_s: float = SETTLE_S) -> Metrics:
+def read_metrics(url: str, when: str, settle_s: float = SETTLE_S, busy_s: float = 0.0) -> Metrics:
     """One reading of `url`/metrics: taken when nothing runs and two readings in a row agree, or at the deadline with settled False.
 
+    While the server says that a request runs, the deadline is `busy_s` where that is longer: a request given up by its client
+    goes on until the engine's next step, which is seconds away in a long prefill, and must not spoil what is measured next.
     A server without metrics gives an empty text, settled False; nothing is raised for what a server does.
     """
-    deadline = time.monotonic() + settle_s
+    begun = quiet_since = time.monotonic()
     last: list[float | None] | None = None
     text = ""
     with requests.Session() as session:
@@ -32,7 +34,12 @@ def read_metrics(url: str, when: str, settle_s: float = SETTLE_S) -> Metrics:
             watched = [now.get(name) for name in WATCHED]
             if now and watched == last and not now.get(RUNNING):
                 return Metrics(when=when, at_ns=time.monotonic_ns(), settled=True, text=text)  # type: ignore[arg-type]
-            if time.monotonic() > deadline:
+            if now.get(RUNNING):
+                quiet_since = time.monotonic()
+                late = quiet_since - begun > max(settle_s, busy_s)
+            else:
+                late = time.monotonic() - quiet_since > settle_s
+            if late:
                 return Metrics(when=when, at_ns=time.monotonic_ns(), settled=False, text=text)  # type: ignore[arg-type]
             last = watched
             time.sleep(EVERY_S)
