@@ -177,3 +177,5 @@ def test_a_record_tells_its_fewest_distinct_ids() -> None:
     assert detail_of(strict_item(), j)["fewest_distinct_ids"] == 24
     still = replace(j, requests=(j.requests[0], replace(j.requests[1], token_ids=(5, 5, 6, 5))))
     assert detail_of(strict_item(), still)["fewest_distinct_ids"] == 2
+    lost = replace(still, requests=(still.requests[0], replace(still.requests[1], state="truncated")))
+    assert detail_of(strict_item(), lost)["fewest_distinct_ids"] == 24

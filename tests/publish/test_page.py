@@ -211,17 +211,15 @@ def test_the_note_of_a_lane_stands_at_each_of_its_figures_and_only_there() -> No
 def test_the_page_says_how_many_drafts_were_accepted_and_where_none_was() -> None:
     """Accepted of drafted tokens an arm, the depths without any, and an arm whose drafts were never right says so."""
     curves = squeezed(Page(html(sample())).section("curves").text)
-    assert (
-        "draft3: 124 of 450 drafted tokens were accepted (27.5 %); none at 512, where identity says nothing" in curves
-    )
-    assert "draft3: 155 of 450 drafted tokens were accepted (34.4 %); at least one at every point." in curves
+    assert "draft3: 93 of 360 drafted tokens were accepted (25.8 %); none at 512, where identity says nothing" in curves
+    assert "draft3: 124 of 360 drafted tokens were accepted (34.4 %); at least one at every point." in curves
     assert curves.count("drafted tokens were accepted") == 2
     assert "Fewest distinct token ids of any answer: base 61, draft3 61, bf16 61." in curves
     never = tuple(
         replace(p, detail={**p.detail, "draft_tokens": 90.0, "accepted_tokens": 0.0}) for p in sample().points
     )
     said = squeezed(Page(html(replace(sample(), points=never))).section("curves").text)
-    assert "draft3: none of 450 drafted tokens was accepted, so its identity says nothing about drafts." in said
+    assert "draft3: none of 360 drafted tokens was accepted, so its identity says nothing about drafts." in said
 
 
 def test_a_weak_canary_is_called_weak_with_the_arms_that_it_looked_at() -> None:

@@ -17,9 +17,10 @@ class Answers:
 
 
 def answers_of(infos: Sequence[ArmInfo], arms: Sequence[str], points: Sequence[Point]) -> Answers:
-    """Of the points of one figure; what their records do not tell is left out."""
-    drafted = tuple(words for arm in arms if (words := _drafted(arm, points)))
-    return Answers(notes_of(infos, arms), (*drafted, *_distinct(arms, points)))
+    """Of the points of one figure that are qualified or withheld; what their records do not tell is left out."""
+    sound = [point for point in points if point.state in ("qualified", "withheld")]
+    drafted = tuple(words for arm in arms if (words := _drafted(arm, sound)))
+    return Answers(notes_of(infos, arms), (*drafted, *_distinct(arms, sound)))
 
 
 def notes_of(infos: Sequence[ArmInfo], arms: Sequence[str]) -> tuple[tuple[str, str], ...]:
