@@ -7,8 +7,10 @@ SHELL := /bin/bash
 # Some machines forbid Python to keep compiled files; every job of a campaign would pay for it.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Snakemake keeps a cache of sources there; nothing of ours goes outside this folder.
+# Snakemake and pip keep caches in the home; where it cannot be written they go under build/.
+ifneq ($(shell test -d "$$HOME" && test -w "$$HOME" && echo yes),yes)
 export XDG_CACHE_HOME := $(CURDIR)/build/cache
+endif
 
 VENV := .venv
 READY := $(VENV)/.ready
