@@ -72,7 +72,9 @@ def detail_of(item: Item, judged: Judged) -> dict[str, object]:
         "drafts": judged.counters.get("drafts"),
         "draft_tokens": judged.counters.get("draft_tokens"),
         "accepted_tokens": judged.counters.get("accepted_tokens"),
-        "fewest_distinct_ids": min((len(set(r.token_ids)) for r in judged.requests if r.state == "complete"), default=None),
+        "fewest_distinct_ids": min(
+            (len(set(r.token_ids)) for r in judged.requests if r.state == "complete"), default=None
+        ),
         "stamp_source": sorted({b.stamp_source for b in judged.batches}),
     }
     if item.spec["kind"] == "ladder":
