@@ -224,6 +224,10 @@ def test_an_unsound_rung_is_never_a_result(checkout: Make, fault: dict[str, Any]
     assert point["state"] == state
     assert any(why in reason for reason in point["reasons"]), point["reasons"]
     assert (one.study("mini") / "page/index.html").exists()
+    closed = one.record(one.study("mini") / "sessions/r001.base.a/closed.json")
+    if fault["do"] == "die":  # the supervisor's own account, not one written after it had gone
+        assert (closed["by"], closed["sound"]) == ("supervisor", False)
+        assert "70" in closed["exit"]
 
 
 def test_hostile_output_is_escaped_on_the_page(checkout: Make) -> None:

@@ -105,7 +105,7 @@ class Kit:
             start += 1_000_000_000
         self.lines.append(metrics("after", made))
         self.server = Server(
-            SESSION, item.arm, item.replicate, "ready", (), BOOT, "http://127.0.0.1:1", self.model, {}, LAUNCH,
+            SESSION, item.arm, item.replicate, "ready", (), BOOT, "http://127.0.0.1:1", self.model, {"engine": "simulated"}, LAUNCH,
             (Knob("--dtype", "x", "x", "cmdline", True),), {}, {}, 1, "2026-01-01T00:00:00+00:00", 1.0,
         )  # fmt: skip
         check = CanaryCheck("c", True, "p", ((1,),), "t", ())

@@ -82,6 +82,14 @@ BREAKS: dict[str, tuple[Callable[[Kit], object], str]] = {
         "knob not in force",
     ),
     "nothing was verified": (lambda k: setattr(k, "server", replace(k.server, knobs=())), "configuration not verified"),
+    "the weights are not known": (
+        lambda k: setattr(
+            k,
+            "server",
+            replace(k.server, launch={"engine": "vllm"}, identity={"packages": {"a": "1"}, "engine_version": "1"}),
+        ),
+        "identity not known",
+    ),
     "nothing was planned": (lambda k: setattr(k, "expected", ()), "nothing planned"),
 }
 

@@ -8,6 +8,7 @@ from judge.evidence_kit import LAUNCH, Kit, ladder_item, strict_item
 from rungproof.judge.attempt import judge_attempt
 from rungproof.judge.gates import judge_gate
 from rungproof.judge.numbers import detail_of
+from rungproof.judge.points import Findings, _earlier
 from rungproof.judge.soundness import SessionFiles, soundness
 from rungproof.judge.use import in_use, pick
 from rungproof.records.formats import Judged, Reason
@@ -179,3 +180,19 @@ def test_a_record_tells_its_fewest_distinct_ids() -> None:
     assert detail_of(strict_item(), still)["fewest_distinct_ids"] == 2
     lost = replace(still, requests=(still.requests[0], replace(still.requests[1], state="truncated")))
     assert detail_of(strict_item(), lost)["fewest_distinct_ids"] == 24
+
+
+def test_an_oracle_of_another_identity_is_stale() -> None:
+    """Equal tokens from other weights, packages or another processor are no comparison."""
+    a, b = judged(strict_item("a")), judged(strict_item("b"))
+    v = judge_gate(REPEAT, replace(b, identity_sha256="other"), a, ())
+    assert (v.state, v.n, v.reasons[0].what) == ("invalid", 0, "stale oracle")
+
+
+def test_measuring_again_until_it_passes_makes_no_result() -> None:
+    """A sound attempt that was not identical is told beside the later one that was; an unsound one, or one of another identity, is not."""
+    good, bad = judged(ladder_item()), replace(judged(ladder_item(), {"pass-1": ["p1"]}), session="r000.base.a")
+    key = RUNG.subject[0]
+    for other, told in ((bad, 1), (replace(bad, state="invalid"), 0), (replace(bad, identity_sha256="other"), 0)):
+        findings = Findings(None, {key: [good, other]}, {}, {})  # type: ignore[arg-type]
+        assert len(_earlier(findings, [RUNG])) == told

@@ -89,8 +89,7 @@ def loaded(campaign):
 def flags_of(campaign):
     """Processor flags that a campaign is planned for: this machine's, or those its results were begun with."""
     the_loaded = loaded(campaign)
-    needs = [flag for lane in the_loaded.lanes.values() for flag in lane.needs]
-    return flags_of_study(Path(RESULTS, the_loaded.folder), FLAGS, needs)
+    return flags_of_study(Path(RESULTS, the_loaded.folder), FLAGS, the_loaded.needs)
 
 
 @cache

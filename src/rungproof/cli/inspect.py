@@ -16,7 +16,7 @@ from rungproof.config.base import read_yaml
 from rungproof.config.load import Loaded, load, read_run
 from rungproof.plan import builds, missing
 from rungproof.plan.estimate import describe
-from rungproof.plan.machine import processor_flags
+from rungproof.plan.machine import flags_of_study, processor_flags
 from rungproof.plan.resolve import resolve
 from rungproof.publish.pages import render
 from rungproof.records.codec import read
@@ -39,8 +39,8 @@ def add_options(to: argparse.ArgumentParser) -> None:
 def _planned(options: argparse.Namespace) -> tuple[Loaded, Plan, missing.Todo, Path, Path]:
     run = read_run(read_yaml(options.root / "config/config.yaml"))
     loaded = load(options.root, options.campaign, options.host or run.host)
-    the_plan = resolve(loaded, processor_flags())
     results = options.root / run.results
+    the_plan = resolve(loaded, flags_of_study(results / loaded.folder, processor_flags(), loaded.needs))
     judge = builds.source_digest(LIBRARY / "judge", LIBRARY / "records")
     todo = missing.plan_run(the_plan, results / the_plan.study, missing.next_run(results.glob("*")), (), judge)
     return loaded, the_plan, todo, results / the_plan.study, options.root / run.build

@@ -38,6 +38,11 @@ class Loaded:
         return self.host.canary or self.lanes[lane].canary or self.campaign.canary
 
     @property
+    def needs(self) -> frozenset[str]:
+        """Processor flags that any of its lanes needs."""
+        return frozenset(flag for lane in self.lanes.values() for flag in lane.needs)
+
+    @property
     def folder(self) -> str:
         """Name of the results folder: another host than the campaign's own never mixes with it."""
         return self.name if self.host_name == self.campaign.host else f"{self.name}@{self.host_name}"

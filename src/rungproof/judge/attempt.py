@@ -167,6 +167,15 @@ def session_reasons(item: Item, launch_sha256: str, evidence: Evidence) -> list[
         for k in server.knobs
         if not k.ok
     ]
+    model = server.identity.get("model") or {}
+    known = [
+        model.get("files") if isinstance(model, dict) else None,
+        *map(server.identity.get, ("packages", "engine_version")),
+    ]
+    if server.launch.get("engine") != "simulated" and not all(known):
+        found.append(
+            Reason("identity not known", expected="weights by file, packages and engine", where=attempt.session)
+        )
     if not server.knobs:
         found.append(
             Reason(
