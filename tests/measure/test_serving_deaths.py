@@ -44,6 +44,18 @@ def test_children_that_outlive_a_killed_server_are_ended_and_listed(bench: Bench
     assert closed.reasons[0].found.startswith("killed by SIGKILL")
 
 
+def test_the_cause_of_a_death_outlives_the_removal_of_its_record(bench: Bench) -> None:
+    """Snakemake removes a job's output before it starts the job: stop then gives the supervisor's own account back, not a guess."""
+    server = bench.start()
+    assert server.pid is not None
+    os.kill(server.pid, signal.SIGKILL)
+    closed = bench.closed()
+    (bench.folder / "closed.json").unlink()
+    assert serving.stop(bench.folder) == closed
+    assert closed.by == "supervisor"
+    assert read(type(closed), bench.folder / "closed.json") == closed
+
+
 def test_a_server_that_ignores_sigterm_is_killed_after_its_grace(bench: Bench) -> None:
     """Closing never hangs on a server that does not want to end."""
     bench.start(bench.asking(ignore_sigterm=True, fork_child=True))
