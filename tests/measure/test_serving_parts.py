@@ -301,6 +301,12 @@ def test_knobs_are_in_force_only_as_asked() -> None:
     assert bad["--enforce-eager command line"].found == "--no-enforce-eager"
 
 
+def test_a_log_without_its_configuration_proves_no_configuration() -> None:
+    """An engine that states nothing of what it runs has nothing in force, however right its command line is."""
+    silent = verify(["python", *render(ASKED)], {"OMP_NUM_THREADS": "2"})
+    assert [name for name, knob in silent.items() if not knob.ok] == ["engine configuration log: engine config"]
+
+
 def test_the_last_word_on_an_argument_counts() -> None:
     """An argument given twice is what the option parser makes of it: the last one, in any of its spellings."""
     found = verify(["python", *render(ASKED), "--max_model_len=64"])["--max-model-len command line"]
