@@ -51,11 +51,12 @@ test: $(VENV)/.develop  ## all tests, the smoke campaign on a real vLLM among th
 test-fast: $(VENV)/.develop  ## all tests but those that start a real server
 	$(VENV)/bin/python -m pytest -m "not real"
 
-lint: $(VENV)/.develop  ## ruff, mypy, snakefmt
+lint: $(VENV)/.develop  ## ruff, mypy, snakefmt, snakemake --lint
 	$(VENV)/bin/ruff check src tests workflow/scripts
 	$(VENV)/bin/ruff format --check src tests workflow/scripts
 	$(VENV)/bin/mypy
 	$(VENV)/bin/snakefmt --check Snakefile workflow
+	$(SNAKEMAKE) --lint
 
 schemas: $(READY)  ## write workflow/schemas from the typed config
 	$(VENV)/bin/python -m rungproof.config.schemas

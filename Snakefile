@@ -14,6 +14,7 @@ configfile: "config/config.yaml"
 
 
 include: "workflow/rules/common.smk"  # reads every file under config/ and tells each mistake
+include: "workflow/rules/inputs.smk"
 
 
 validate(config, "workflow/schemas/config.schema.json")
@@ -30,7 +31,11 @@ try:
 except RungproofError as error:
     fail(error)
 
-if workflow.is_main_process and WORD and WORD not in [rule.name for rule in workflow.rules]:
+if (
+    workflow.is_main_process
+    and WORD
+    and WORD not in [rule.name for rule in workflow.rules]
+):
     fail(f"{WORD}: no such campaign; config/campaigns/ holds {', '.join(CAMPAIGNS)}")
 
 for _name in CAMPAIGNS:

@@ -1,15 +1,20 @@
-"""What a call of Snakemake shows on the terminal: the lines of rungproof's own jobs, errors, and nothing else.
+"""What a call of Snakemake shows on the terminal: the lines of rungproof's own jobs, how far they are, errors, nothing else.
 
 Snakemake finds this module by its name; `logger: [rungproof]` in profiles/default turns it on. Snakemake's own account of
 every job goes to .snakemake/log/ in full, as ever. `snakemake -n` (a dry run) prints its list of jobs as usual.
 """
 
 import logging
+import os
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 from snakemake.logging import DefaultFormatter
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
+
+from snakemake_logger_plugin_rungproof.display import Display
 
 OF_A_JOB = "CalledProcessError"  # Snakemake's second account of a job that failed; the job has said why itself
 NOTHING = "Nothing to be done"  # the one plain message that tells a user something
@@ -21,12 +26,24 @@ class LogHandler(LogHandlerBase):
     def __post_init__(self) -> None:
         """Keep Snakemake's own wording for what is shown."""
         self.wording = DefaultFormatter(self.common_settings.quiet, False)
+        self.display: Display | None = None
+        if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb" and not self.common_settings.dryrun:
+            with suppress(OSError):  # a folder that cannot be written has its own error; lines stay plain
+                self.display = Display(sys.stderr, Path(".snakemake"))
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record, or leave it to the log file."""
         text = self._text(record)
-        if text:
+        if text and self.display:
+            self.display.say(text)
+        elif text:
             print(text, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Give the terminal back as it was."""
+        if self.display:
+            self.display.close()
+        super().close()
 
     def _text(self, record: logging.LogRecord) -> str:
         event = getattr(record, "event", None)

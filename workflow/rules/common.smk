@@ -10,7 +10,7 @@ from rungproof.config.load import campaign_names, load, read_run, refuse_names
 from rungproof.measure import jobs, serving
 from rungproof.plan.machine import flags_of_study, processor_flags
 from rungproof.plan import builds, missing, resolve
-from rungproof.plan.estimate import describe
+from rungproof.plan.estimate import describe, expected_seconds
 from rungproof.publish.words import closing
 from rungproof.records.errors import RungproofError
 from rungproof.records.plan import split_session
@@ -32,6 +32,12 @@ except RungproofError as error:
     fail(error)
 RESULTS, BUILD = RUN_CONFIG.results, RUN_CONFIG.build
 
+
+pathvars:
+    results=RESULTS,
+    build=BUILD,
+
+
 # Set once by the process the user started; everything it starts inherits the same run, owner and order of campaigns.
 LOOKS_ONLY = any(
     arg in ("--dry-run", "--dryrun", "--unlock", "--lint", "--list", "--summary")
@@ -43,20 +49,46 @@ if workflow.is_main_process:
         if not LOOKS_ONLY:
             jobs.settle(Path(RESULTS))
             for _path in missing.remove_unreadable(Path(RESULTS).glob("*")):
-                print(f"rungproof: {_path}: was damaged; it is made again from the raw bytes", file=sys.stderr)
+                print(
+                    f"rungproof: {_path}: was damaged; it is made again from the raw bytes",
+                    file=sys.stderr,
+                )
     except RungproofError as error:
         fail(error)
-    os.environ["RUNGPROOF_RUN"] = missing.next_run(Path(RESULTS).glob("*"))
-    os.environ["RUNGPROOF_OWNER"] = "{}:{}".format(*serving.owner_of(os.getpid()))
-    os.environ["RUNGPROOF_ASKED"] = " ".join(
+    asked_for = [
         name
         for name in CAMPAIGNS
-        if any(arg == name or f"{RESULTS}/{name}/" in arg or f"{RESULTS}/{name}@" in arg for arg in sys.argv[1:])
+        if any(
+            arg == name or f"{RESULTS}/{name}/" in arg or f"{RESULTS}/{name}@" in arg
+            for arg in sys.argv[1:]
+        )
+    ]
+    os.environ.update(
+        RUNGPROOF_RUN=missing.next_run(Path(RESULTS).glob("*")),
+        RUNGPROOF_OWNER="{}:{}".format(*serving.owner_of(os.getpid())),
+        RUNGPROOF_ASKED=" ".join(asked_for),
     )
+
+
+envvars:
+    "RUNGPROOF_RUN",
+    "RUNGPROOF_OWNER",
+    "RUNGPROOF_ASKED",
+
+
 RUN = os.environ["RUNGPROOF_RUN"]
-# A first word that is no option, path or campaign may be a rule or a mistake: the Snakefile tells, when it knows its rules.
-WORD = next((arg for arg in sys.argv[1:2] if arg[:1].isalnum() and "/" not in arg and arg not in CAMPAIGNS), "")
-ASKED = os.environ["RUNGPROOF_ASKED"].split() or ([] if WORD and workflow.is_main_process else ["campaign_v2"])
+# A first word that is no option, path or campaign may be a rule or a mistake. The Snakefile tells, when it knows its rules.
+WORD = next(
+    (
+        arg
+        for arg in sys.argv[1:2]
+        if arg[:1].isalnum() and "/" not in arg and arg not in CAMPAIGNS
+    ),
+    "",
+)
+ASKED = os.environ["RUNGPROOF_ASKED"].split() or (
+    [] if WORD and workflow.is_main_process else ["campaign_v2"]
+)
 
 FLAGS = processor_flags()
 
@@ -120,50 +152,6 @@ def todo(campaign):
             file=sys.stderr,
         )
     return found
-
-
-def campaign_of(study):
-    """The campaign behind a results folder's name on this call's host."""
-    for name in CAMPAIGNS:
-        if loaded(name).folder == study:
-            return name
-    fail(
-        f"{RESULTS}/{study}: no campaign writes there on this host; expected one of "
-        + ", ".join(loaded(name).folder for name in CAMPAIGNS)
-    )
-
-
-def assignment(study, item_id):
-    """Where the evidence of an item lies; an item that the campaign does not have ends the call."""
-    found = {a.item.id: a for a in todo(campaign_of(study)).assignments}
-    if item_id not in found:
-        fail(f"{RESULTS}/{study}: the campaign has no item {item_id}; it has {', '.join(found)}")
-    return found[item_id]
-
-
-def new_items(study, session):
-    """Items that a new session of this run measures, in order; none for a session of an earlier run."""
-    return dict(todo(campaign_of(study)).new).get(session, ())
-
-
-def arm_of(study, session):
-    return plan(campaign_of(study)).arm(split_session(session)[1])
-
-
-def of_study(study, *parts):
-    return "/".join((RESULTS, study, *parts))
-
-
-def judged_files(study, item_id):
-    """Judged records of one item, newest first."""
-    return [
-        of_study(study, path) for path in assignment(study, item_id).judged()
-    ]
-
-
-def used_items(study):
-    """Items that have, or will have, a record."""
-    return [a.item for a in todo(campaign_of(study)).assignments if a.sessions]
 
 
 # A mistake in a campaign that was asked for is told now, before anything is planned; and no other call can take this run's name.

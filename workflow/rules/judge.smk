@@ -4,19 +4,14 @@
 SOUNDNESS = ["canaries", "configuration", "population", "cache_zero", "preemption_zero"]
 
 
-def item_of(wildcards):
-    _, arm, replicate = split_session(wildcards.session)
-    return f"{arm}.{replicate}/{wildcards.workload}/{wildcards.item}"
-
-
 rule judge:
     input:
-        attempt=RESULTS + "/{study}/sessions/{session}/attempts/{workload}.{item}.json",
-        closed=RESULTS + "/{study}/sessions/{session}/closed.json",
+        attempt="<results>/{study}/sessions/{session}/attempts/{workload}.{item}.json",
+        closed="<results>/{study}/sessions/{session}/closed.json",
     output:
-        judged=RESULTS + "/{study}/sessions/{session}/judged/{workload}.{item}.json",
+        judged="<results>/{study}/sessions/{session}/judged/{workload}.{item}.json",
     log:
-        RESULTS + "/{study}/logs/judge/{session}.{workload}.{item}.log",
+        "<results>/{study}/logs/judge/{session}.{workload}.{item}.log",
     conda:
         "../../envs/orchestrator.yaml"
     params:
@@ -38,9 +33,9 @@ rule accept:
             "{0.arm}.{0.replicate}/{0.workload}/{0.item}".format(wildcards),
         ),
     output:
-        accepted=RESULTS + "/{study}/accepted/{arm}.{replicate}/{workload}/{item}.json",
+        accepted="<results>/{study}/accepted/{arm}.{replicate}/{workload}/{item}.json",
     log:
-        RESULTS + "/{study}/logs/accept/{arm}.{replicate}.{workload}.{item}.log",
+        "<results>/{study}/logs/accept/{arm}.{replicate}.{workload}.{item}.log",
     conda:
         "../../envs/orchestrator.yaml"
     script:
@@ -49,24 +44,17 @@ rule accept:
 
 rule remeasured:
     input:
-        judged=RESULTS
-        + "/{study}/sessions/{run}.{arm}.{replicate}/judged/{workload}.{item}.json",
+        judged="<results>/{study}/sessions/{run}.{arm}.{replicate}/judged/{workload}.{item}.json",
     output:
-        mark=RESULTS
-        + "/{study}/runs/{run}/remeasured/{arm}.{replicate}.{workload}.{item}.txt",
+        mark="<results>/{study}/runs/{run}/remeasured/{arm}.{replicate}.{workload}.{item}.txt",
     log:
-        RESULTS
-        + "/{study}/logs/remeasured/{run}.{arm}.{replicate}.{workload}.{item}.log",
+        "<results>/{study}/logs/remeasured/{run}.{arm}.{replicate}.{workload}.{item}.log",
     wildcard_constraints:
         run=RUN,
     conda:
         "../../envs/orchestrator.yaml"
     script:
         "../scripts/remeasured.py"
-
-
-def gate_of(wildcards):
-    return {g.id: g for g in plan(campaign_of(wildcards.study)).gates}[wildcards.gate]
 
 
 rule gate:
@@ -78,9 +66,9 @@ rule gate:
             wildcards.study, gate_of(wildcards).oracle[0]
         ),
     output:
-        verdict=RESULTS + "/{study}/verdicts/{gate}.json",
+        verdict="<results>/{study}/verdicts/{gate}.json",
     log:
-        RESULTS + "/{study}/logs/gates/{gate}.log",
+        "<results>/{study}/logs/gates/{gate}.log",
     wildcard_constraints:
         gate=r"[a-z-]+\.[a-z0-9_.-]+",
     conda:
@@ -100,9 +88,9 @@ rule soundness:
             for path in judged_files(wildcards.study, item.id)
         ],
     output:
-        expand(RESULTS + "/{{study}}/verdicts/{kind}.json", kind=SOUNDNESS),
+        expand("<results>/{{study}}/verdicts/{kind}.json", kind=SOUNDNESS),
     log:
-        RESULTS + "/{study}/logs/gates/soundness.log",
+        "<results>/{study}/logs/gates/soundness.log",
     conda:
         "../../envs/orchestrator.yaml"
     params:

@@ -7,4 +7,4 @@ from rungproof.records.plan import Plan
 
 with job(snakemake.log[0]):
     plan = parse(Plan, snakemake.params.plan.encode(), "the plan of this run")
-    write_lock(plan, dict(snakemake.params.sessions), Path(snakemake.output.lock).parent)
+    write_lock(plan, dict(snakemake.params.expected_s), Path(snakemake.output.lock).parent)

@@ -1,8 +1,9 @@
 from pathlib import Path
 
-from rungproof.measure.job import aloud, job
+from rungproof.measure.job import job
 from rungproof.measure.models.checkpoints import Sources, make_checkpoint
 from rungproof.measure.models.ready import mark_ready
+from rungproof.measure.terminal import aloud
 
 with job(snakemake.log[0]):
     lock, source = snakemake.params.lock, snakemake.input.source

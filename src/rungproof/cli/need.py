@@ -1,24 +1,17 @@
 """What a planned call needs: minutes of each server, and disk."""
 
-import math
 import shutil
 from pathlib import Path
 
 from rungproof.cli.words import clean
 from rungproof.config.sections import Costs
-from rungproof.plan.estimate import item_seconds, to_build
+from rungproof.plan.estimate import expected_seconds, to_build
 from rungproof.plan.missing import Todo
 from rungproof.records.plan import Item, Plan
 
 # Seen in a campaign on a real server: raw bytes compressed, the judged record with its copy, and tables.
 TOKEN_BYTES = 100
 SESSION_BYTES = 200_000
-
-
-def session_seconds(plan: Plan, items: tuple[Item, ...], costs: Costs, flags: frozenset[str]) -> float:
-    """Rough time of one fresh server with these items, from its launch to its end [s]."""
-    slower = math.prod(factor for flag, factor in costs.slower_without.items() if flag not in flags)
-    return costs.server_s + slower * sum(item_seconds(i, costs) * plan.arm(i.arm).relative_cost for i in items)
 
 
 def tokens_of(item: Item) -> int:
@@ -42,8 +35,9 @@ def describe(plan: Plan, todo: Todo, costs: Costs, flags: frozenset[str], build:
         return []
     lines = ["  minutes by server (about, one after the other):"]
     width = max(len(session) for session, _ in todo.new)
+    times = expected_seconds(plan, todo, costs, flags)
     for session, items in todo.new:
-        minutes = session_seconds(plan, items, costs, flags) / 60
+        minutes = sum(times[session].values()) / 60
         asked = f"{sum(requests_of(i) for i in items)} requests of {len(items)} item{'s' if len(items) > 1 else ''}"
         lines.append(f"    {session:<{width}}  {minutes:5.1f} min  {asked}")
     setup = costs.setup_gb if to_build(plan, build) else 0.0

@@ -7,18 +7,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rungproof.records.text import clean, clean_lines
+
+__all__ = ["add", "clean", "clean_lines", "console", "number", "table"]
 PLAIN_WIDTH = 160  # columns where there is no terminal to ask
-
-
-def clean(text: object) -> str:
-    """One line without control characters, escape codes and marks that turn the writing around; line ends become spaces."""
-    spaced = str(text).replace("\r\n", " ").translate({10: " ", 13: " ", 9: " ", 0x2028: " ", 0x2029: " "})
-    return "".join(char for char in spaced if char.isprintable())
-
-
-def clean_lines(text: object) -> str:
-    """The same for a text of several lines, which stay lines."""
-    return "\n".join(clean(line) for line in str(text).split("\n"))
 
 
 def console() -> Console:

@@ -26,7 +26,9 @@ class Costs(Section):
 
     server_s: PositiveFloat = Field(description="From launch to ready, and to stop [s].")
     token_s: PositiveFloat = Field(description="One generated token of a single request [s].")
-    prefill_1k_s: PositiveFloat = Field(description="Prefill of 1,000 prompt tokens [s].")
+    prefill_1k_s: PositiveFloat = Field(
+        description="Prefill of the first 1,000 prompt tokens [s]; around 8,000 a thousand is taken to cost twice that."
+    )
     slower_without: dict[str, PositiveFloat] = Field(
         default={}, description="Processor flag: how many times longer all of it takes where it is lacking."
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from rungproof.measure.serving.procfs import alive, owner_of
+from rungproof.measure.terminal import aloud
 from rungproof.records.codec import canonical
 from rungproof.records.errors import HostError, RungproofError
 from rungproof.records.files import write_atomic
@@ -76,11 +77,3 @@ def _leave_with(pid: int, start: int) -> None:
     while alive(pid, start):
         time.sleep(OWNER_EVERY_S)
     os._exit(75)
-
-
-def aloud(text: str) -> None:
-    """A line for the person at the terminal and for the job's log. Never raises: a closed terminal or a full disk must not
-    turn a finished measurement into a failed job, whose record Snakemake would remove."""
-    for stream in dict.fromkeys((sys.stderr, sys.__stderr__)):
-        with suppress(OSError, ValueError):
-            print(text, file=stream, flush=True)

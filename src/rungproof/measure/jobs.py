@@ -8,25 +8,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from rungproof.config.sections import Costs
 from rungproof.measure import serving
-from rungproof.measure.job import aloud, owner
+from rungproof.measure.job import owner
 from rungproof.measure.models.checkpoints import verify_files
+from rungproof.measure.progress import Progress, progress
 from rungproof.measure.serving.order import Order
 from rungproof.measure.store import Folder
-from rungproof.measure.workloads.attempt import measure_item
+from rungproof.measure.terminal import aloud, standing
+from rungproof.measure.workloads.attempt import BatchDone, measure_item
 from rungproof.measure.workloads.canary import run_canary
 from rungproof.plan.builds import build_folder
-from rungproof.plan.estimate import item_seconds
 from rungproof.records.codec import canonical, load_json, read
-from rungproof.records.errors import EvidenceError, HostError, RungproofError, SetupError
+from rungproof.records.errors import EvidenceError, HostError, SetupError
 from rungproof.records.files import write_atomic
 from rungproof.records.formats import Reason, Server, Verdict
 from rungproof.records.plan import ArmPlan, Plan, split_session
-
-EVEN = Costs(
-    server_s=1, token_s=1, prefill_1k_s=140, setup_s=1, setup_gb=1
-)  # only the proportions between items matter
 
 
 def start_server(study: Path, session: str, build: str, gate: Path | None) -> Server:
@@ -43,7 +39,14 @@ def start_server(study: Path, session: str, build: str, gate: Path | None) -> Se
     if verdict and verdict.state != "qualified":
         return _not_started(folder.session(session), order, verdict)
     aloud(f"{session}: starting {arm.engine} for {arm.title}")
-    server = serving.start(folder.session(session), order)
+    began = time.monotonic()
+
+    def tell(words: str) -> None:
+        aloud(f"{session}: {words} ({time.monotonic() - began:.0f} s)")
+        standing(session, words, done=0, total=None, rate=None)
+
+    standing(session, "starting", done=0, total=None, rate=None, **_figures(progress(study, plan, session)))
+    server = serving.start(folder.session(session), order, tell)
     for reason in server.reasons:
         aloud(f"{session}: {reason}")
     aloud(f"{session}: {server.status} after {server.ready_s} s")
@@ -98,6 +101,7 @@ def canary(study: Path, session: str, when: str) -> None:
     """Run the canary before or after; its record says what came of it, the job never fails for it."""
     if when not in ("before", "after"):
         raise ValueError(f"{when!r}: expected before or after")
+    standing(session, f"canary {when}", done=0, total=None, rate=None)
     record = run_canary(Folder(study).session(session), when, "job")  # type: ignore[arg-type]
     aloud(f"{session}: canary {when}: {record.status} {'; '.join(map(str, record.reasons))}")
 
@@ -106,56 +110,32 @@ def attempt(study: Path, session: str, workload: str, item: str) -> None:
     """Measure one item; its record says what came of it, the job never fails for it."""
     plan = Folder(study).plan(session)
     _, arm, replicate = split_session(session)
-    record = measure_item(
-        study,
-        session,
-        plan.item(f"{arm}.{replicate}/{workload}/{item}"),
-        plan,
-        quietly,
-    )
+    step = f"{workload}/{item}"
+    rate: float | None = None
+
+    def tell(batch: BatchDone) -> None:
+        nonlocal rate
+        rate = batch.rate
+        with suppress(OSError, ValueError):
+            print(f"{session} {step}: {batch}", file=sys.stderr)
+        standing(session, step, done=batch.number, total=batch.batches, rate=rate)
+
+    standing(session, step, done=0, total=None, rate=None, **_figures(progress(study, plan, session)))
+    record = measure_item(study, session, plan.item(f"{arm}.{replicate}/{step}"), plan, tell)
+    speed = f", {rate:.0f} tok/s" if rate and not plan.simulated else ""
+    far = progress(study, plan, session)
     why = "; ".join(map(str, record.reasons))
-    aloud(
-        f"{session}: {workload}/{item}: {record.status} in {record.seconds:.1f} s{progress(study, plan, session)} {why}".rstrip()
-    )
+    aloud(f"{session}: {step}: {record.status} in {record.seconds:.1f} s{speed} {far or ''} {why}".rstrip())
+    standing(session, step, **_figures(far))
 
 
-def quietly(line: str) -> None:
-    """A line for the job's log alone; never raises, as `aloud`."""
-    with suppress(OSError, ValueError):
-        print(line, file=sys.stderr)
-
-
-def progress(study: Path, plan: Plan, session: str) -> str:
-    """How far this run is: attempts done of those planned, and the minutes left if the rest goes as fast as what is done.
-
-    Empty where it cannot be told: it decorates a line and may not fail a job.
-    """
-    try:
-        return _progress(study, plan, session)
-    except (OSError, RungproofError):
-        return ""
-
-
-def _progress(study: Path, plan: Plan, session: str) -> str:
-    folder = Folder(study)
-    run = split_session(session)[0]
-    planned = load_json((folder.run(run) / "run.json").read_bytes(), "run.json")["sessions"]
-    weights = {(name, key): item_seconds(plan.item(key), EVEN) for name, keys in planned.items() for key in keys}
-    done = {place for place in weights if folder.attempt(place[0], plan.item(place[1])).exists()}
-    share = sum(weights[place] for place in done) / max(sum(weights.values()), 1e-9)
-    passed = time.time() - (folder.run(run) / "run.json").stat().st_mtime
-    left = (
-        ""
-        if plan.simulated
-        else f", about {max(1, round(passed * (1 - share) / share / 60))} min left"
-        if 0 < share < 1
-        else ""
-    )
-    return f" [{len(done)}/{len(weights)}{left}]"
+def _figures(far: Progress | None) -> dict[str, float]:
+    return {"share": far.share, "left_s": far.left_s} if far else {}
 
 
 def stop_server(study: Path, session: str) -> None:
     """Close the session; closed.json says how it ended."""
+    standing(session, "stopping", done=0, total=None, rate=None)
     closed = serving.stop(Folder(study).session(session))
     aloud(f"{session}: closed, sound {closed.sound}, {closed.exit} {'; '.join(map(str, closed.reasons))}")
 
@@ -189,9 +169,12 @@ def settle(results: Path, patience_s: float = 60.0) -> list[str]:
     return still
 
 
-def write_lock(plan: Plan, sessions: dict[str, list[str]], folder: Path) -> None:
-    """campaign.lock.json (the plan, hashed by its bytes) and run.json (what this call measures), before the first request."""
-    write_atomic(
-        folder / "run.json", canonical({"format": "rungproof.run/1", "campaign": plan.campaign, "sessions": sessions})
-    )
+def write_lock(plan: Plan, expected_s: dict[str, dict[str, float]], folder: Path) -> None:
+    """campaign.lock.json (the plan, hashed by its bytes) and run.json (what this call measures), before the first request.
+
+    expected_s: new session -> item id, or "server", -> rough seconds.
+    """
+    sessions = {session: [key for key in times if key != "server"] for session, times in expected_s.items()}
+    record = {"format": "rungproof.run/1", "campaign": plan.campaign, "sessions": sessions, "expected_s": expected_s}
+    write_atomic(folder / "run.json", canonical(record))
     write_atomic(folder / "campaign.lock.json", canonical(plan))

@@ -16,10 +16,24 @@ def item_seconds(item: Item, costs: Costs) -> float:
         return float(len(item.rules["classes"]) * spec["cap"]) * costs.token_s
     if spec["kind"] == "depth":
         depth = float(spec["depth"])
-        return 3 * (float(spec["tokens"]) * costs.token_s * (1 + depth / 4096) + depth / 1000 * costs.prefill_1k_s)
+        prefill = depth / 1000 * costs.prefill_1k_s * (1 + depth / 8000)  # attention grows with the square of the depth
+        return 3 * (float(spec["tokens"]) * costs.token_s * (1 + depth / 4096) + prefill)
     single = float(spec["tokens"]) * costs.token_s
     concurrency = float(spec["concurrency"])
     return single * concurrency + float(spec["passes"]) * single * (1 + concurrency / 4)
+
+
+def expected_seconds(plan: Plan, todo: Todo, costs: Costs, flags: frozenset[str]) -> dict[str, dict[str, float]]:
+    """Rough times of a call [s], by new session: "server" for its start and its end, and one an item id.
+
+    flags: those of this machine's processor.
+    """
+    slower = math.prod(factor for flag, factor in costs.slower_without.items() if flag not in flags)
+    return {
+        session: {"server": costs.server_s}
+        | {i.id: slower * item_seconds(i, costs) * plan.arm(i.arm).relative_cost for i in items}
+        for session, items in todo.new
+    }
 
 
 def to_build(plan: Plan, build: Path) -> list[str]:
@@ -38,11 +52,7 @@ def describe(plan: Plan, todo: Todo, costs: Costs, flags: frozenset[str], build:
     if not todo.new:
         kept = sum(bool(a.sessions) for a in todo.assignments)
         return f"{plan.study}: {kept} of {len(todo.assignments)} items have a result; no server is started."
-    slower = math.prod(factor for flag, factor in costs.slower_without.items() if flag not in flags)
-    seconds = sum(
-        costs.server_s + slower * sum(item_seconds(i, costs) * plan.arm(i.arm).relative_cost for i in items)
-        for _, items in todo.new
-    )
+    seconds = sum(sum(times.values()) for times in expected_seconds(plan, todo, costs, flags).values())
     builds = to_build(plan, build)
     lines = [f"{plan.study}: {plan.title}" + (" [simulated: nothing is measured]" if plan.simulated else "")]
     for u in plan.unavailable:

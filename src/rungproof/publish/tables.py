@@ -110,7 +110,8 @@ def read_table(path: Path, name: str) -> pd.DataFrame:
     if found != f"rungproof.{name}/{VERSION}":
         raise EvidenceError(f"{path}: found {found}; expected rungproof.{name}/{VERSION}; make the tables again")
     kinds = {_INT: pd.Int64Dtype(), _REAL: pd.Float64Dtype(), _FLAG: pd.BooleanDtype()}
-    return table.to_pandas(types_mapper=kinds.get)
+    frame: pd.DataFrame = table.to_pandas(types_mapper=kinds.get)
+    return frame
 
 
 def _columns(name: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:

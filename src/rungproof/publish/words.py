@@ -5,6 +5,7 @@ from pathlib import Path
 from rungproof.records.codec import read
 from rungproof.records.errors import EvidenceError
 from rungproof.records.summary import Summary
+from rungproof.records.text import clean
 
 STATES = ("qualified", "withheld", "invalid", "failed", "skipped", "missing")
 SHOWN = 12  # points that did not qualify, at most so many
@@ -21,13 +22,8 @@ def closing(study: Path) -> str:
     rest = [p for p in summary.points if p.state != "qualified"]
     for p in rest[:SHOWN]:
         why = p.reasons[0] if p.reasons else ""
-        lines.append(f"  {p.state:9} {p.arm}/{p.workload}/{p.item}  {p.k}/{p.n}  {_plain(why)[:140]}")
+        lines.append(f"  {p.state:9} {p.arm}/{p.workload}/{p.item}  {p.k}/{p.n}  {clean(why)[:140]}")
     if len(rest) > SHOWN:
         lines.append(f"  and {len(rest) - SHOWN} more: rungproof status")
     lines.append(f"  page: {study / 'page/index.html'}")
     return "\n".join(lines)
-
-
-def _plain(text: str) -> str:
-    """Text of servers without anything that a terminal would obey."""
-    return "".join(c if c.isprintable() else "?" for c in text)

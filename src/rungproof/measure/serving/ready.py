@@ -3,7 +3,7 @@
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import requests
@@ -18,30 +18,58 @@ LOG = "logs/server.log"
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
-class LogWatch:
-    """Reads a growing log once, line by line, for the lines that mean a fault. Raises re.error for a bad pattern."""
+class Tail:
+    """Reads a growing log once, line by line, without the colours."""
 
-    def __init__(self, path: Path, patterns: Iterable[str]) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._patterns = [re.compile(pattern) for pattern in patterns]
         self._offset = 0
         self._held = b""
 
-    def fault(self, ended: bool = False) -> str | None:
-        """The first new line that matches; `ended`: the last line counts although no newline ends it."""
+    def lines(self, ended: bool = False) -> list[str]:
+        """The lines that have come since the last look; `ended`: the last one counts although no newline ends it."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)
                 data = file.read()
         except OSError:
-            return None
+            return []
         self._offset += len(data)
-        *lines, self._held = (self._held + data).split(b"\n")
-        for line in [*lines, self._held] if ended else lines:
-            words = ANSI.sub("", line.decode("utf-8", "replace"))
-            if any(pattern.search(words) for pattern in self._patterns):
-                return words.strip()
+        *found, self._held = (self._held + data).split(b"\n")
+        return [ANSI.sub("", line.decode("utf-8", "replace")) for line in ([*found, self._held] if ended else found)]
+
+
+class LogWatch:
+    """Looks in a growing log for the lines that mean a fault. Raises re.error for a bad pattern."""
+
+    def __init__(self, path: Path, patterns: Iterable[str]) -> None:
+        self._tail = Tail(path)
+        self._patterns = [re.compile(pattern) for pattern in patterns]
+
+    def fault(self, ended: bool = False) -> str | None:
+        """The first new line that matches; `ended`: the last line counts although no newline ends it."""
+        for line in self._tail.lines(ended):
+            if any(pattern.search(line) for pattern in self._patterns):
+                return line.strip()
         return None
+
+
+class PhaseWatch:
+    """Tells from a growing log how far a starting server is. phases: (regular expression, words), in the order of a start."""
+
+    def __init__(self, path: Path, phases: Sequence[tuple[str, str]]) -> None:
+        self._tail = Tail(path)
+        self._phases = [(re.compile(pattern), words) for pattern, words in phases]
+
+    def reached(self) -> str | None:
+        """Words of the latest phase that the new lines tell of; None where they tell of none. A phase is told once."""
+        told = None
+        for line in self._tail.lines():
+            for place, (pattern, words) in enumerate(self._phases):
+                if pattern.search(line):
+                    told, self._phases = words, self._phases[place + 1 :]
+                    break
+        return told
 
 
 class Probe:

@@ -4,9 +4,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from rungproof.measure.serving import procfs, report, running, tree
+from rungproof.measure.serving import engines, procfs, ready, report, running, tree
 from rungproof.measure.serving.children import module_environment
 from rungproof.measure.serving.order import Order, Places, last_lines, read_order, write_order
 from rungproof.records.codec import read
@@ -18,9 +19,10 @@ _DETACHED: list["subprocess.Popen[bytes]"] = []  # they outlive the call that st
 CLOSE_S = 120.0  # beyond the server's own grace: a canary by the supervisor, the sweep, a slow disk
 
 
-def start(folder: Path, order: Order) -> Server:
+def start(folder: Path, order: Order, tell: Callable[[str], None]) -> Server:
     """Start a supervisor for `order` in `folder` and wait for server.json; its status is ready or failed.
 
+    `tell` gets the words of each phase of the start, as the server's log reaches it.
     Raises ServerError if the folder already holds a session, or if the process that asked is gone; HostError where
     nothing can be started or written.
     """
@@ -37,6 +39,7 @@ def start(folder: Path, order: Order) -> Server:
         )
     _DETACHED.append(supervisor)
     _record_supervisor(places, supervisor.pid)
+    phases = ready.PhaseWatch(places.server_log, engines.find(str(order.launch.get("engine"))).phases)
     while not places.server.exists():
         code = supervisor.poll()
         if code is not None and not places.server.exists():
@@ -46,6 +49,8 @@ def start(folder: Path, order: Order) -> Server:
                 f"process {order.owner_pid}, which asked for {order.session}, has ended; the supervisor closes it"
             )
         else:
+            if words := phases.reached():
+                tell(words)
             time.sleep(tree.POLL_S)
     return read(Server, places.server)
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -23,10 +24,26 @@ from rungproof.records.requests import batches
 Status = Literal["measured", "failed", "skipped"]
 
 
-def measure_item(study: Path, session: str, item: Item, plan: Plan, say: Callable[[str], None]) -> Attempt:
+@dataclass(frozen=True, slots=True)
+class BatchDone:
+    """One batch of an attempt. rate: tokens of complete requests a second over all batches up to here; for the terminal alone."""
+
+    name: str
+    number: int
+    batches: int
+    complete: int
+    asked: int
+    rate: float
+
+    def __str__(self) -> str:
+        """For the job's log."""
+        return f"batch {self.number}/{self.batches} {self.name}: {self.complete}/{self.asked} complete"
+
+
+def measure_item(study: Path, session: str, item: Item, plan: Plan, tell: Callable[[BatchDone], None]) -> Attempt:
     """Measure one item on the session's server. Always writes its record; only an unwritable disk raises (HostError).
 
-    `say` gets a line of progress a batch.
+    `tell` is called after each batch.
     """
     folder = Folder(study)
     server = folder.server(session)
@@ -35,7 +52,7 @@ def measure_item(study: Path, session: str, item: Item, plan: Plan, say: Callabl
     path = folder.raw(session, item)
     if status == "measured":
         try:
-            status, reasons = _measure(folder, server, item, plan, path, say)
+            status, reasons = _measure(folder, server, item, plan, path, tell)
         except RungproofError as error:
             status, reasons = "failed", (Reason("could not be measured", found=str(error), where=item.id),)
     evidence = Input(folder.relative(path), sha256(path.read_bytes())) if path.exists() else None
@@ -60,7 +77,7 @@ def _may_measure(folder: Folder, session: str, server: Server) -> tuple[Status, 
 
 
 def _measure(
-    folder: Folder, server: Server, item: Item, plan: Plan, path: Path, say: Callable[[str], None]
+    folder: Folder, server: Server, item: Item, plan: Plan, path: Path, tell: Callable[[BatchDone], None]
 ) -> tuple[Status, tuple[Reason, ...]]:
     """Run the batches in order. It stops at the first batch with a request that did not complete: the judge finds the
     rest missing, and nothing more is spent on a measurement that cannot be accepted."""
@@ -70,6 +87,7 @@ def _measure(
     before = read_metrics(server.url, "before", busy_s=plan.limits["idle_s"])
     append_synced(path, raw.encode([raw.Header(server.session, server.boot, item.id), before]))
     address = address_of(server.url)
+    start, generated = time.monotonic(), 0
     for number, batch in enumerate(planned, start=1):
         line, requests = run_batch(
             address, [Planned(b.key, b.body) for b in batch.bodies], batch=batch.batch,
@@ -81,9 +99,9 @@ def _measure(
         tokens = int(item.spec["cap"] if item.spec["kind"] == "strict" else item.spec["tokens"])
         results = [result_of(r, window=2, tokens=tokens, exact_length=False, prompt_tokens=None) for r in requests]
         done = sum(r.state == "complete" for r in results)
-        say(
-            f"{server.session} {item.workload}/{item.item}: batch {number}/{len(planned)} {batch.batch}: {done}/{len(requests)} complete"
-        )
+        generated += sum(len(r.token_ids) for r in results if r.state == "complete")
+        rate = generated / max(time.monotonic() - start, 1e-3)
+        tell(BatchDone(batch.batch, number, len(planned), done, len(requests), rate))
         if done < len(requests):
             break
     append_synced(path, raw.encode([read_metrics(server.url, "after")]))

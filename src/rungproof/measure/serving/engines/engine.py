@@ -15,7 +15,8 @@ class Engine:
 
     argv(order, model, port): its command. python(order): the interpreter it runs in. passed: variables of ours it may
     see besides the common ones. log_knobs(arguments, log): what its own log says of the arguments in force.
-    log_identity(log): further facts of its identity that only the log tells.
+    log_identity(log): further facts of its identity that only the log tells. phases: (regular expression of a log line,
+    what the server does from then on), in the order of a start; for the terminal alone.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Engine:
     passed: tuple[str, ...]
     log_knobs: Callable[[Mapping[str, Any], str], tuple[Knob, ...]]
     log_identity: Callable[[str], dict[str, str]]
+    phases: tuple[tuple[str, str], ...]
 
 
 def text(value: Any) -> str:

@@ -23,6 +23,10 @@ def _log_identity(_log: str) -> dict[str, str]:
     return {}
 
 
-ENGINE = Engine(
-    "simulated", argv, lambda _order: sys.executable, ("PYTHONPATH", "RUNGPROOF_SIM_FAULTS"), _log_knobs, _log_identity
+PHASES = (
+    (r"Waiting for application startup", "loading"),
+    (r"Application startup complete", "answering its first request"),
 )
+ENGINE = Engine(
+    "simulated", argv, lambda _order: sys.executable, ("PYTHONPATH", "RUNGPROOF_SIM_FAULTS"), _log_knobs, _log_identity, PHASES
+)  # fmt: skip

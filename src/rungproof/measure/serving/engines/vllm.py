@@ -35,6 +35,15 @@ IN_CONFIG = {
     "load-format": "load_format",
 }
 
+PHASES = (
+    (r"Initializing an? .*?LLM engine", "starting the engine"),
+    (r"Starting to load model", "loading the model"),
+    (r"Dynamo bytecode transform|torch\.compile takes|Compiling a graph", "compiling"),
+    (r"Capturing .*graph", "capturing graphs"),
+    (r"KV cache size", "warming up"),
+    (r"Starting vLLM (?:API )?server", "answering its first request"),
+)
+
 
 def argv(order: Order, model: str, port: int) -> list[str]:
     """Its command line."""
@@ -120,4 +129,4 @@ def _value(line: str, before: str) -> str | None:
     return line[match.end() :].strip()
 
 
-ENGINE = Engine("vllm", argv, lambda order: str(Path(order.python)), (), log_knobs, log_identity)
+ENGINE = Engine("vllm", argv, lambda order: str(Path(order.python)), (), log_knobs, log_identity, PHASES)
