@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help venv campaign_v2 smoke simulated test test-fast lint schemas clean
+.PHONY: help venv campaign_v2 smoke simulated test test-fast lint schemas scenarios bench fuzz clean
 
 # Some machines forbid Python to keep compiled files; every job of a campaign would pay for it.
 unexport PYTHONDONTWRITEBYTECODE
@@ -60,6 +60,25 @@ lint: $(VENV)/.develop  ## ruff, mypy, snakefmt, snakemake --lint
 
 schemas: $(READY)  ## write workflow/schemas from the typed config
 	$(VENV)/bin/python -m rungproof.config.schemas
+
+scenarios: $(READY)  ## write docs/scenarios.md from the simulated server's scenarios
+	$(VENV)/bin/python -m rungproof.measure.simulated.scenarios > docs/scenarios.md.new
+	mv docs/scenarios.md.new docs/scenarios.md
+
+bench: $(READY)  ## the client beside others on one load: a table and a page under results/bench-client (half an hour)
+	$(VENV)/bin/python bench/client/run.py $(BENCH)
+
+FUZZ_S ?= 120
+FUZZ := build/fuzz
+$(FUZZ)/.ready: envs/fuzz.lock
+	$(PYTHON) -m venv --clear $(FUZZ)
+	$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r envs/fuzz.lock
+	@touch $@
+
+fuzz: $(FUZZ)/.ready  ## the parser under a coverage-guided fuzzer for FUZZ_S seconds (120)
+	mkdir -p $(FUZZ)/corpus
+	cd $(FUZZ) && PYTHONPATH=$(CURDIR)/src bin/python $(CURDIR)/tests/fuzz/wire.py corpus \
+	  -max_total_time=$(FUZZ_S) -max_len=4096 -timeout=10 -rss_limit_mb=2048
 
 clean:  ## remove .venv and caches; results and what was built for servers are spared
 	rm -rf $(VENV) .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -38,7 +38,7 @@ def test_the_commands_are_all_there() -> None:
     """The list of commands that the README names."""
     assert set(EVERY) == {
         "rungproof", "rungproof plan", "rungproof status", "rungproof verify", "rungproof lane", "rungproof lane show", "rungproof measure",
-        "rungproof completion",
+        "rungproof completion", "rungproof selftest", "rungproof selftest client",
     }  # fmt: skip
 
 

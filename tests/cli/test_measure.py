@@ -28,7 +28,7 @@ RUNG_KEYS = {
 }  # fmt: skip
 REQUEST_KEYS = {
     "batch", "key", "state", "reasons", "token_ids", "completion_tokens", "prompt_tokens", "cached_tokens", "finish_reason", "text", "sent_ns",
-    "ttft_ns", "last_token_ns", "decode_rate", "steps", "step_median_ns",
+    "ttft_ns", "last_token_ns", "decode_rate", "steps", "step_median_ns", "content_ttft_ns", "reasoning_tokens", "end_ns",
 }  # fmt: skip
 IDENTITY_KEYS = {"k", "n", "sites_k", "sites_n", "minority_share", "divergences", "cannot"}
 PASS_KEYS = {
@@ -163,7 +163,7 @@ def test_nobody_listens(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("--url", "https://h:1"), ("--url", "h:1"), ("--url", "http://h:1", "--prompts", "/dev/null"), ("--url", "http://h:1", "--root", "/"),
+        ("--url", "ftp://h:1"), ("--url", "h:1"), ("--url", "http://h:1", "--prompts", "/dev/null"), ("--url", "http://h:1", "--root", "/"),
         ("--url", "http://h:1", "--concurrency", "99"),
     ],
 )  # fmt: skip

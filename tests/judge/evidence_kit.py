@@ -8,7 +8,7 @@ from rungproof.judge.attempt import Evidence
 from rungproof.judge.evidence import expected_batches
 from rungproof.records import raw
 from rungproof.records.codec import digest
-from rungproof.records.formats import Attempt, Canary, CanaryCheck, Closed, Knob, Server
+from rungproof.records.formats import Attempt, Canary, CanaryCheck, ClientCheck, Closed, Knob, Server
 from rungproof.records.plan import Item
 from rungproof.records.requests import batches, sampling
 
@@ -95,7 +95,7 @@ class Kit:
         start, made = 1_000_000_000, 0
         for batch, said in zip(batches(item, self.prompts, self.model), self.expected, strict=True):
             keys = tuple(key for key, _ in said.requests)
-            self.lines.append(raw.Batch(batch.batch, start, keys, "kernel", 0, 60))
+            self.lines.append(raw.Batch(batch.batch, start, keys, "kernel", 0, 60, wait_ns=0))
             for key, body in said.requests:
                 ids = answer(key)
                 if key in (flips or {}).get(batch.batch, []):
@@ -112,6 +112,9 @@ class Kit:
         self.before: Canary | None = Canary(SESSION, BOOT, "before", "job", "passed", (), (check,), None, "x")
         self.after: Canary | None = Canary(SESSION, BOOT, "after", "job", "passed", (), (check,), None, "x")
         self.closed = Closed(SESSION, BOOT, "job", True, (), "SIGTERM", (), "x", 1.0)
+        self.client: ClientCheck | None = ClientCheck(
+            SESSION, BOOT, 4, 1.0, 3, 3000, 0.004, 0.01, 0.2, 0.05, 9.0, 0.1, 40_000.0, 0.1, "lag", ("kernel",), (), "x"
+        )
         self.attempt = Attempt(
             "c",
             SESSION,
@@ -132,7 +135,9 @@ class Kit:
 
     def evidence(self) -> Evidence:
         """What the judge is given."""
-        return Evidence(self.server, self.before, self.after, self.closed, self.attempt, tuple(self.lines), ())
+        return Evidence(
+            self.server, self.before, self.after, self.closed, self.attempt, tuple(self.lines), (), self.client
+        )
 
     def swap(self, n: int, **changes: Any) -> None:
         """Change fields of line n (negative counts from the end)."""

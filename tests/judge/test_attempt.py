@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from judge.evidence_kit import BOOT, LAUNCH, Kit, answer, ladder_item, metrics, request, response, strict_item
-from rungproof.judge.attempt import judge_attempt
+from rungproof.judge.attempt import acceptance, batch_reasons, client_reasons, judge_attempt
 from rungproof.judge.numbers import value_of
 from rungproof.records import raw
 from rungproof.records.formats import Judged, Knob, Reason
@@ -42,6 +42,19 @@ def new_answer(kit: Kit, ids: list[int], **how: int | None) -> None:
     kit.lines[n] = request(old.batch, old.key, old.body, response(ids, **how), 1_000_000_000)  # type: ignore[arg-type]
 
 
+def wait(kit: Kit, wait_ns: int | None) -> None:
+    """The last batch, of some 125 ms, with another wait."""
+    n = max(i for i, line in enumerate(kit.lines) if isinstance(line, raw.Batch))
+    kit.swap(n, wait_ns=wait_ns)
+
+
+def test_a_wait_that_moves_no_number_is_no_reason() -> None:
+    """Two milliseconds in a batch are the scheduler's ordinary grain."""
+    kit = Kit(ladder_item())
+    wait(kit, 2_000_000)
+    assert judged(kit).state == "accepted"
+
+
 BREAKS: dict[str, tuple[Callable[[Kit], object], str]] = {
     "a request is missing": (lambda k: k.lines.pop(first_request(k)), "population: requests"),
     "a request stands twice": (
@@ -53,6 +66,8 @@ BREAKS: dict[str, tuple[Callable[[Kit], object], str]] = {
         lambda k: k.lines.append(next(x for x in k.lines if isinstance(x, raw.Batch))),
         "a batch stands twice",
     ),
+    "the client waited for a processor": (lambda k: wait(k, 2_000_001), "client waited for a processor"),
+    "nobody knows how long the client waited": (lambda k: wait(k, None), "client waited for a processor"),
     "another body was sent": (lambda k: k.swap(first_request(k), body='{"prompt":"other"}'), "another body was sent"),
     "a stream was cut": (
         lambda k: k.swap(
@@ -90,6 +105,26 @@ BREAKS: dict[str, tuple[Callable[[Kit], object], str]] = {
         ),
         "identity not known",
     ),
+    "the client was never checked": (lambda k: setattr(k, "client", None), "client not checked"),
+    "the client was checked on another boot": (
+        lambda k: setattr(k, "client", replace(k.client, boot="0" * 16)),
+        "client not checked",
+    ),
+    "the client's check lost requests": (
+        lambda k: setattr(k, "client", replace(k.client, reasons=(Reason("requests lost"),))),
+        "client not checked",
+    ),
+    "the client was checked with fewer streams": (
+        lambda k: setattr(k, "client", replace(k.client, streams=1)),
+        "client not checked",
+    ),
+    "the client is 17 times finer than a step": (
+        lambda k: (
+            setattr(k, "server", replace(k.server, launch={"engine": "vllm"})),
+            setattr(k, "client", replace(k.client, lag_p99_ms=0.3)),
+        ),
+        "client too coarse",
+    ),
     "nothing was planned": (lambda k: setattr(k, "expected", ()), "nothing planned"),
 }
 
@@ -111,6 +146,37 @@ def test_failed_and_skipped_attempts_say_so() -> None:
     assert (judged(kit).state, judged(kit).reasons) == ("failed", (Reason("no server"),))
     kit.attempt = replace(kit.attempt, status="skipped", reasons=(Reason("gate"),))
     assert judged(kit).state == "skipped"
+
+
+def test_a_client_that_is_fine_enough_is_no_reason() -> None:
+    """A step of 5 ms allows stamps that are 0.25 ms late; the timer of the simulated server asks for nothing."""
+    kit = Kit(ladder_item())
+    assert kit.client is not None
+    real = replace(kit.server, launch={"engine": "vllm"})
+    for lag, server, count in ((0.25, real, 0), (0.26, real, 1), (9.0, kit.server, 0)):
+        client = replace(kit.client, lag_p99_ms=lag)
+        assert len(client_reasons(kit.item, client, server, judged(kit).requests)) == count
+    assert judged(kit).client == kit.client
+
+
+def test_streams_that_were_not_at_once_are_no_rung() -> None:
+    """Two streams behind one barrier of which one was over before the other began: nothing was measured at two."""
+    result = judged(Kit(ladder_item()))
+    passes = [b for b in result.batches if b.batch.startswith("pass-")]
+    assert {(b.in_flight, b.decoding, b.dispatch_ns) for b in passes} == {(2, 2, 0)}
+    (reason,) = batch_reasons([replace(passes[0], in_flight=1), *passes[1:]])
+    assert (reason.what, reason.found, reason.expected) == ("streams in flight", "1", "2")
+
+
+def test_acceptance_from_the_counters() -> None:
+    """Length and shares by position; unknown where drafts are absent, nothing was drafted, or a position was reset."""
+    counted: dict[str, float | None] = {"drafts": 10.0, "accepted_tokens": 12.0, "accepted_position_0": 8.0}
+    assert acceptance({**counted, "accepted_position_1": 4.0}) == (2.2, (0.8, 0.4))
+    assert acceptance({**counted, "accepted_position_1": None}) == (2.2, None)
+    assert acceptance({**counted, "accepted_position_2": 1.0}) == (2.2, None)
+    assert acceptance({**counted, "drafts": 0.0}) == (None, None)
+    assert acceptance({"accepted_tokens": 12.0}) == (None, None)
+    assert acceptance({}) == (None, None)
 
 
 def test_a_strict_headline_needs_every_rate() -> None:

@@ -81,9 +81,11 @@ def test_a_burst_at_the_end_is_not_a_stream() -> None:
     assert held.decode_rate is None
     assert [r.what for r in held.reasons] == ["not streamed"]
     assert [r.what for r in burst(1500 * MS, 0).reasons] == ["not streamed"]
-    for fast in (burst(1500 * MS, 2 * MS), burst(MS, 20_000)):
+    for fast in (burst(1500 * MS, 2 * MS), burst(MS, 200_000)):
         assert fast.reasons == ()
         assert fast.decode_rate is not None
+    assert [r.what for r in burst(MS, 20_000).reasons] == ["too fast for the clock"]
+    assert burst(MS, 20_000).decode_rate is None
 
 
 def test_a_first_token_before_the_request_is_refused() -> None:

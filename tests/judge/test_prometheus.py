@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rungproof.judge.prometheus import counters, delta, labelled
+from rungproof.judge.prometheus import counters, delta, delta_by, labelled
 
 TEXT = r"""# HELP vllm:num_preemptions_total Cumulative number of preemptions.
 # TYPE vllm:num_preemptions_total counter
@@ -61,6 +61,30 @@ def test_delta_is_the_growth() -> None:
 def test_missing_or_reset_is_not_zero(before: str, after: str) -> None:
     """A counter that is absent or went backwards has no delta."""
     assert delta(before, after, "p") is None
+
+
+def positions(*counts: tuple[int, int, int]) -> str:
+    """Samples of (engine, position, count)."""
+    return "".join(f'p{{engine="{e}",model_name="position=9",position="{k}"}} {n}\n' for e, k, n in counts)
+
+
+def test_growth_by_a_label_sums_the_engines() -> None:
+    """Two engines count their own positions; a position's growth is that of both."""
+    before, after = positions((0, 0, 5), (1, 0, 7), (0, 1, 2)), positions((0, 0, 9), (1, 0, 8), (0, 1, 2))
+    assert delta_by(before, after, "p", "position") == {"0": 5.0, "1": 0.0}
+    assert delta_by(before, after, "p", "nothing") == {}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(positions((0, 0, 5)), positions((0, 0, 4))), (positions((0, 0, 5), (1, 0, 5)), positions((0, 0, 50))),
+     (positions((0, 0, 5), (1, 0, 5)), positions((0, 0, 3), (1, 0, 50))), ("", positions((0, 0, 4))),
+     (positions((0, 0, 5)), "")],
+    ids=["shrank", "an engine vanished", "one of two shrank", "absent before", "absent after"],
+)  # fmt: skip
+def test_a_position_that_was_reset_or_is_absent_is_unknown(before: str, after: str) -> None:
+    """A restarted engine or a missing sample gives no growth, never a part of it or 0."""
+    assert delta_by(before, after, "p", "position") == {"0": None}
 
 
 @given(st.text(max_size=200))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rungproof.judge.rates import aggregate_rate, class_balanced_median, decode_rate
+from rungproof.judge.rates import RESOLUTION_NS, aggregate_rate, class_balanced_median, decode_rate, percentile
 
 
 @pytest.fixture
@@ -43,16 +43,18 @@ def test_published_headline_to_the_last_digit(published: dict[str, Any]) -> None
 
 def test_window_is_counted_from_the_first_token() -> None:
     """w tokens have w - 1 intervals; later tokens do not matter, fewer give no rate."""
-    arrivals = [1000, 1500, 2000, 10**12]
-    assert decode_rate(arrivals, 3) == 2 * 10**9 / 1000
+    arrivals = [10**6, 2 * 10**6, 3 * 10**6, 10**12]
+    assert decode_rate(arrivals, 3) == 2 * 10**9 / (2 * 10**6)
     assert decode_rate(arrivals[:2], 3) is None
     assert decode_rate([], 3) is None
 
 
 def test_no_rate_without_time() -> None:
-    """A window that took no time (or ran backwards) has no rate instead of a huge one."""
+    """A window that took no time, less than can be told, or ran backwards has no rate instead of a huge one."""
     assert decode_rate([5, 5, 5], 3) is None
     assert decode_rate([5, 6, 4], 3) is None
+    assert decode_rate([0, 5, RESOLUTION_NS - 1], 3) is None
+    assert decode_rate([0, 5, RESOLUTION_NS], 3) == 2 * 10**9 / RESOLUTION_NS
 
 
 def test_a_window_of_one_token_is_refused() -> None:
@@ -65,7 +67,15 @@ def test_aggregate() -> None:
     """Tokens over wall time, and nothing where either is missing."""
     assert aggregate_rate(300, 2 * 10**9) == 150
     assert aggregate_rate(0, 10**9) is None
-    assert aggregate_rate(5, 0) is None
+    assert aggregate_rate(5, RESOLUTION_NS - 1) is None
+
+
+def test_percentiles_are_values_that_were_seen() -> None:
+    """The nearest rank: at least the share of all values does not exceed it."""
+    assert [percentile([4, 1, 3, 2], share) for share in (0.25, 0.5, 0.99, 1)] == [1, 2, 4, 4]
+    for values, share in (([], 0.5), ([1], 0), ([1], 1.1)):
+        with pytest.raises(ValueError, match="share"):
+            percentile(values, share)
 
 
 def test_a_class_without_a_rate_is_refused() -> None:
@@ -76,7 +86,7 @@ def test_a_class_without_a_rate_is_refused() -> None:
         class_balanced_median({})
 
 
-@given(st.lists(st.integers(1, 10**9), min_size=2, max_size=50), st.integers(0, 10**18))
+@given(st.lists(st.integers(10**6, 10**9), min_size=2, max_size=50), st.integers(0, 10**18))
 def test_the_rate_does_not_depend_on_when_the_clock_began(gaps: list[int], start: int) -> None:
     """Shifting all stamps changes no digit of the rate."""
     at, arrivals = 0, []

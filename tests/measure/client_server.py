@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -116,17 +117,17 @@ HANDLERS: dict[str, Handler] = {
 class Server:
     """An asyncio server in a thread; `hits` holds (path, head, monotonic time the request was read [ns])."""
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, tls: ssl.SSLContext | None = None) -> None:
         self.hits: list[tuple[str, str, int]] = []
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(host,), daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(host, tls), daemon=True)
         self._thread.start()
         assert self._ready.wait(10)
 
-    def _run(self, host: str) -> None:
+    def _run(self, host: str, tls: ssl.SSLContext | None) -> None:
         asyncio.set_event_loop(self._loop)
-        server = self._loop.run_until_complete(asyncio.start_server(self._serve, host, 0, backlog=256))
+        server = self._loop.run_until_complete(asyncio.start_server(self._serve, host, 0, backlog=256, ssl=tls))
         name = server.sockets[0].getsockname()
         self.address = Address(name[0], name[1])
         self._ready.set()
@@ -142,7 +143,7 @@ class Server:
             self.hits.append((path, head, time.monotonic_ns()))
             await HANDLERS[path](reader, writer, body)
             await writer.drain()
-        except (ConnectionError, asyncio.IncompleteReadError):
+        except (OSError, asyncio.IncompleteReadError):
             pass
         finally:
             writer.close()

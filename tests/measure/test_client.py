@@ -3,17 +3,20 @@
 import gc
 import json
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from measure.client_server import TOKENS, Server
+from measure.test_simulated_server import serving
 from rungproof.judge.outcome import batch_of, result_of
 from rungproof.judge.wire import parse_response
-from rungproof.measure.client import Address, Planned, run_batch
+from rungproof.measure.client import Address, Kept, Planned, processes, run_batch
 from rungproof.measure.client.stream import Stream
 from rungproof.records import raw
 
@@ -281,6 +284,106 @@ def test_a_name_with_several_addresses(server: Server) -> None:
     assert [judge(r) for r in requests] == ["complete"] * 2
 
 
+def test_a_request_has_a_deadline_of_its_own(server: Server) -> None:
+    """A request that goes on too long ends by itself, counted from its own send; the batch goes on."""
+    _, requests = go(server.address, "/silent", plans(2, delay_ns=300_000_000), request_s=0.5, deadline_s=20.0)
+    assert [r.end for r in requests] == ["timeout"] * 2
+    for request in requests:
+        assert request.sent_ns is not None
+        assert 500_000_000 < request.end_ns - request.sent_ns < 2_000_000_000
+        assert "within" in request.detail
+        assert request.chunks
+
+
+def test_interim_responses_and_every_body_framing(tmp_path: Path) -> None:
+    """1xx responses are passed over; chunked, sized and until-close bodies end where they end."""
+    with serving(tmp_path) as simulated:
+        address = Address("127.0.0.1", simulated.port)
+        body = {"prompt": [1], "max_tokens": 8, "stream": True}
+        ends = {"S66": "framed", "S00": "framed", "S03": "eof", "S42": "framed"}
+        for name, end in ends.items():
+            _, (request,) = go(address, f"/{name}/v1/completions", [Planned("k", body)])
+            assert request.end == end, name
+            assert parse_response(_stamped(request)).complete_framing
+
+
+def test_connections_are_kept_where_asked_for(tmp_path: Path) -> None:
+    """With `kept`, the next batch goes out on the same connections; without, each request has a fresh one."""
+    body = {"prompt": "x", "max_tokens": 4, "stream": True, "return_token_ids": True}
+    planned = [Planned(f"k{i}", body) for i in range(3)]
+    with serving(tmp_path) as simulated:
+        address = Address("127.0.0.1", simulated.port)
+        kept = Kept()
+        try:
+            first = go(address, "/v1/completions", planned, kept=kept)[1]
+            held = {one.fileno() for one in kept.idle}
+            ports = {one.getsockname()[1] for one in kept.idle}
+            second = go(address, "/v1/completions", planned[:2], kept=kept)[1]
+            assert {one.fileno() for one in kept.idle} == held
+            assert {one.getsockname()[1] for one in kept.idle} == ports
+        finally:
+            kept.close()
+        assert len(held) == 3
+        assert {r.end for r in (*first, *second)} == {"framed"}
+
+
+def test_a_kept_connection_that_was_closed_is_not_used(server: Server) -> None:
+    """The test server closes after each answer: the next request finds that out before it is sent, and is sent fresh."""
+    kept = Kept()
+    for _ in range(2):
+        _, (request,) = go(server.address, "/normal", plans(1), kept=kept)
+        assert judge(request) == "complete"
+        time.sleep(0.1)
+    assert kept.take() is None
+    _, (request,) = go(server.address, "/reset", plans(1), kept=kept)
+    assert (request.end, kept.idle) == ("reset", [])
+
+
+def test_several_processes_share_one_barrier(server: Server) -> None:
+    """Streams spread over processes are one batch: one start, one clock, the planned order, no token lost."""
+    batch, requests = go(server.address, "/normal", plans(24), processes=3)
+    assert (batch.processes, batch.planned) == (3, tuple(f"k{i}" for i in range(24)))
+    assert [r.key for r in requests] == list(batch.planned)
+    assert [judge(r) for r in requests] == ["complete"] * 24
+    assert batch.cpu_ns is not None
+    assert batch.cpu_ns > 0
+    for request in requests:
+        assert request.connected_ns is not None
+        assert request.sent_ns is not None
+        assert request.connected_ns <= batch.start_ns <= request.sent_ns
+        for one in parse_response(_stamped(request)).events:
+            assert one.at_ns >= int(one.text) - batch.error_ns
+    assert max(r.sent_ns for r in requests if r.sent_ns) < min(r.end_ns for r in requests)
+
+
+def test_a_process_that_dies_loses_its_own_requests_alone(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The requests of a measuring process that ends are client errors with the reason; the others are measured."""
+    start = processes._start
+    made: list[subprocess.Popen[bytes]] = []
+
+    def second_dies() -> subprocess.Popen[bytes]:
+        made.append(start())
+        if len(made) == 2:
+            made[-1].kill()
+        return made[-1]
+
+    monkeypatch.setattr(processes, "_start", second_dies)
+    _, requests = go(server.address, "/normal", plans(4), processes=2)
+    assert [judge(r) for r in requests] == ["complete", "client_error"] * 2
+    assert "process ended" in requests[1].detail
+    assert all(one.poll() is not None for one in made)
+
+
+def test_several_processes_are_cancelled_together(server: Server) -> None:
+    """A caller that must stop ends all processes, and gets what came so far."""
+    began = time.monotonic()
+    until = began + 1.0
+    _, requests = go(server.address, "/silent", plans(4), processes=2, cancelled=lambda: time.monotonic() > until)
+    assert [r.end for r in requests] == ["cancelled"] * 4
+    assert all(r.chunks for r in requests)
+    assert time.monotonic() - began < 5
+
+
 def test_garbage_collection_is_as_before(server: Server) -> None:
     """The collector is off while measuring only, and left as it was found."""
     seen = []
@@ -307,7 +410,7 @@ def test_garbage_collection_is_as_before(server: Server) -> None:
     [{"planned": []}, {"planned": [Planned("a", {}), Planned("a", {})]}, {"planned": [Planned("a", {}, -1)]},
      {"path": "x"}, {"path": "/a b"}, {"path": "/a\r\nX: y"}, {"address": Address("a\r\nb", 1)},
      {"address": Address("a", 0)}, {"deadline_s": 0.0}, {"idle_s": -1.0},
-     {"planned": [Planned("a", {"x": float("nan")})]}],
+     {"planned": [Planned("a", {"x": float("nan")})]}, {"request_s": 0.0}, {"processes": 0}, {"processes": 2}],
 )  # fmt: skip
 def test_a_wrong_call_is_refused_before_anything_is_sent(server: Server, change: dict[str, Any]) -> None:
     """What cannot be sent as asked is an error of the caller, and the server sees nothing of it."""

@@ -8,6 +8,7 @@ from typing import Any
 from rungproof.records.codec import build, plain
 from rungproof.records.formats import (
     BatchResult,
+    ClientCheck,
     Divergence,
     Input,
     Judged,
@@ -92,10 +93,12 @@ def accepted() -> tuple[Judged, ...]:
     lost = replace(
         _request("pass1.c2", f"pass1.c2.01{HOSTILE}", (), None), state="timeout", ttft_ns=None, completion_tokens=None
     )
-    batch = BatchResult("pass1.c2", 2, 2, {"complete": 1, "timeout": 1}, 3, 10**9, None, "kernel")
+    batch = BatchResult(
+        "pass1.c2", 2, 2, {"complete": 1, "timeout": 1}, 3, 10**9, None, "kernel", 2, 1, 120_000, 0, "fifo"
+    )
     base = Judged(
         "base", "a", "ladder", "c2", "accepted", (), "r001.base.a", "b00t", "aa" * 32, "ab" * 32, "bb" * 32, {"tokens": 3},
-        (Input("sessions/r001.base.a/attempts/ladder.c2.raw.jsonl.gz", "cc" * 32),), (done, lost), (batch,), {"preemptions": 0.0}, "dd" * 32,
+        (Input("sessions/r001.base.a/attempts/ladder.c2.raw.jsonl.gz", "cc" * 32),), (done, lost), (batch,), {"preemptions": 0.0}, None, "dd" * 32,
     )  # fmt: skip
     return (base, replace(base, arm="draft3", session="r001.draft3.a"))
 
@@ -103,6 +106,7 @@ def accepted() -> tuple[Judged, ...]:
 def _request(batch: str, key: str, ids: tuple[int, ...], rate: float | None) -> RequestResult:
     return RequestResult(
         batch, key, "complete", (), ids, len(ids), 20, 0, "length", HOSTILE, 1_000, 12_345_678, 99_000_000, rate, len(ids), 8_000_000,
+        None, 0, 99_500_000,
     )  # fmt: skip
 
 
@@ -131,6 +135,7 @@ def _session(arm: str, seat: str) -> SessionInfo:
         f"r001.{arm}.{seat}", arm, seat, "5f1c" + seat, "ready", True, True, "passed", "passed", 41.72, 612.4,
         "2026-03-01T10:00:00Z", () if seat == "a" else (f"slow start {HOSTILE}",), knobs,
         {"pid_tree": "one", "kernel": "marlin"}, environment, "exit code 0 after SIGTERM",
+        ClientCheck(f"r001.{arm}.{seat}", "5f1c" + seat, 16, 1.6, 3, 7500, 0.004, 0.0104, 0.31, 0.05, 8.7, 0.2, 80_000.0, 0.1, "lag", ("kernel",), (), "x"),
     )  # fmt: skip
 
 
@@ -183,10 +188,16 @@ def _state(arm: str, workload: str, x: int) -> PointState:
 def _point(arm: str, workload: str, item: str, metric: str, x: float, value: float, n: int, state: PointState) -> Point:
     measured = state in ("qualified", "withheld", "invalid")
     detail: dict[str, Any] = {
-        "stamp_source": ["kernel"], "ttft_ms_median": 81.25, "step_ms_median": 29.4, "tokens_per_step": 1.0, "fewest_distinct_ids": 61,
+        "stamp_source": ["kernel"], "scheduling": ["fifo"], "client_wait_share": 0.0004, "ttft_ms_median": 81.25, "step_ms_median": 29.4, "tokens_per_step": 1.0, "fewest_distinct_ids": 61,
     }  # fmt: skip
     if arm == "draft3":
         detail |= {"draft_tokens": 90.0, "accepted_tokens": 0.0 if item == "512" else 31.0}
+        detail |= {
+            "acceptance_length": 2.0333,
+            "acceptance_by_position": [0.61, 0.3, 0.125],
+            "client_lag_p99_ms": 0.0104,
+        }
+        detail |= {"in_flight": 16, "decoding": HOSTILE}
     folder = f"accepted/{arm}.a/{workload}/{item}.json"
     return Point(
         f"{arm}/{workload}/{item}/{metric}", arm, workload, item, metric, x, value if measured else None, "tok/s", state,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rungproof.cli import inspect, lane, measure
+from rungproof.cli import inspect, lane, measure, selftest
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,30 @@ machine stands as <python>, <model>, <port>. Nothing is started.
         ),
         lane.add_options,
         lane.show,
+    ),
+    Command(
+        ("selftest",),
+        "is the measuring itself true on this machine",
+        "Checks of rungproof's own instruments on this machine.\n",
+        ("rungproof selftest client --streams 128 --interval-ms 20",),
+        _none,
+        None,
+    ),
+    Command(
+        ("selftest", "client"),
+        "how late, how dear and how fast the client is here",
+        """\
+Hold the client against a server on this machine whose events carry the server's own send
+stamps: how late the client's stamps are, what an event costs in processor time, and the highest
+rate of events at which the stamps stay true. Takes about five seconds. A campaign does the same
+on each of its servers, at its own concurrency.
+""",
+        (
+            "rungproof selftest client --streams 128 --interval-ms 20",
+            "rungproof selftest client --streams 1024 --interval-ms 20 --json",
+        ),
+        selftest.add_options,
+        selftest.client,
     ),
     Command(
         ("measure",),

@@ -52,6 +52,7 @@ class Host(Section):
     ready_deadline_s: PositiveFloat = Field(description="Longest wait for a server to be ready [s].")
     stop_grace_s: PositiveFloat = Field(description="Wait after SIGTERM before SIGKILL [s].")
     request_deadline_s: PositiveFloat = Field(description="Longest time for one batch of requests [s].")
+    cell_deadline_s: PositiveFloat = Field(7200, description="Longest time for all batches of one item [s].")
     idle_s: PositiveFloat = Field(description="A stream without a byte for so long is a timeout [s].")
     fault_lines: list[str] = Field(
         default=[], description="Regular expressions of log lines that end the wait for readiness at once."

@@ -1,13 +1,25 @@
 """One attempt judged: from its raw bytes to requests, batches and the reasons why it may not be used."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rungproof.judge import prometheus
 from rungproof.judge.outcome import batch_of, result_of
+from rungproof.judge.stats import median
 from rungproof.records import raw
 from rungproof.records.codec import digest
-from rungproof.records.formats import Attempt, BatchResult, Canary, Closed, Input, Judged, Reason, RequestResult, Server
+from rungproof.records.formats import (
+    Attempt,
+    BatchResult,
+    Canary,
+    ClientCheck,
+    Closed,
+    Input,
+    Judged,
+    Reason,
+    RequestResult,
+    Server,
+)
 from rungproof.records.plan import Item
 
 # Metric names of vLLM (the simulated server uses the same), by the word under which records keep the delta.
@@ -22,6 +34,13 @@ COUNTERS = {
 }
 
 
+PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
+POSITION = "accepted_position_"  # a counter's word begins so and ends with the draft position
+WAIT_SHARE = 0.01  # of a batch's time: the error that a client without a processor may make in any rate of that batch
+WAIT_NS = 2_000_000  # below this it is not counted: two waits of a scheduler's tick
+FINER = 20  # the client's stamps must be so many times finer than the step time that is reported
+
+
 @dataclass(frozen=True, slots=True)
 class ExpectedBatch:
     """One batch as the plan says it must have been sent: (key, exact body bytes as latin-1 text) a request, in order."""
@@ -32,7 +51,7 @@ class ExpectedBatch:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Everything the judge sees of one attempt. A canary that is missing is None; so are raw lines without a raw file."""
+    """Everything the judge sees of one attempt. A canary or client check that is missing is None; so are raw lines without a raw file."""
 
     server: Server
     before: Canary | None
@@ -41,6 +60,7 @@ class Evidence:
     attempt: Attempt
     lines: tuple[raw.Line, ...] | None
     inputs: tuple[Input, ...]
+    client: ClientCheck | None
 
 
 def judge_attempt(
@@ -60,6 +80,8 @@ def judge_attempt(
         counters = counter_deltas(evidence.lines)
         reasons += session_reasons(item, launch_sha256, evidence)
         reasons += request_reasons(requests)
+        reasons += batch_reasons(batches)
+        reasons += client_reasons(item, evidence.client, evidence.server, requests)
         reasons += sent_as_planned(expected, evidence.lines)
         reasons += counter_reasons(counters, requests)
         reasons += answer_reasons(item, requests)
@@ -87,6 +109,7 @@ def judge_attempt(
         requests=requests,
         batches=batches,
         counters=counters,
+        client=evidence.client,
         judge_sha256=judge_sha256,
     )
 
@@ -245,11 +268,72 @@ def counter_deltas(lines: Sequence[raw.Line]) -> dict[str, float | None]:
         return dict.fromkeys(COUNTERS)
     before, after = snaps[0].text, snaps[-1].text
     made: dict[str, float | None] = {word: prometheus.delta(before, after, name) for word, name in COUNTERS.items()}
-    start = prometheus.labelled(before, "vllm:spec_decode_num_accepted_tokens_per_pos_total")
-    for labels, value in prometheus.labelled(after, "vllm:spec_decode_num_accepted_tokens_per_pos_total").items():
-        position = next((p.split("=")[1].strip('"') for p in labels.split(",") if p.startswith("position=")), labels)
-        made[f"accepted_position_{position}"] = value - start.get(labels, 0.0)
+    for position, grown in prometheus.delta_by(before, after, PER_POSITION, "position").items():
+        made[f"{POSITION}{position}"] = grown
     return made
+
+
+def acceptance(counters: Mapping[str, float | None]) -> tuple[float | None, tuple[float, ...] | None]:
+    """Mean acceptance length [tokens a step, the one that needs no draft included], and by draft position, counted from 0,
+    the share of drafts whose token there was accepted.
+
+    None where the server has no such counters, one of them was reset, nothing was drafted, or a position is missing.
+    """
+    drafts, accepted = counters.get("drafts"), counters.get("accepted_tokens")
+    length = 1 + accepted / drafts if drafts and accepted is not None else None
+    found = {name.removeprefix(POSITION): value for name, value in counters.items() if name.startswith(POSITION)}
+    by_position = [found.get(str(place)) for place in range(len(found))]
+    if not drafts or not by_position or any(value is None for value in by_position):
+        return length, None
+    return length, tuple(value / drafts for value in by_position if value is not None)
+
+
+def batch_reasons(batches: Sequence[BatchResult]) -> list[Reason]:
+    """As many streams in flight at once as were put behind the barrier: else the rung says more than was asked of the server.
+    And a client that had a processor whenever it needed one: else it saw tokens late, and many of them at once."""
+    found = []
+    for b in batches:
+        if b.states.get("complete") != b.planned:
+            continue
+        if b.in_flight < b.concurrency:
+            found.append(
+                Reason("streams in flight", found=str(b.in_flight), expected=str(b.concurrency), where=b.batch)
+            )
+        if b.wait_ns is None or b.wait_ns > max(WAIT_NS, WAIT_SHARE * b.wall_ns):
+            waited = (
+                "unknown"
+                if b.wait_ns is None
+                else f"{b.wait_ns / 1e6:.1f} of {b.wall_ns / 1e6:.0f} ms, {b.scheduling} scheduling"
+            )
+            wanted = f"at most {WAIT_SHARE:.0%}: real-time priority (ulimit -r 1) or a core to spare"
+            found.append(Reason("client waited for a processor", waited, wanted, b.batch))
+    return found
+
+
+def client_reasons(
+    item: Item, client: ClientCheck | None, server: Server, results: Sequence[RequestResult]
+) -> list[Reason]:
+    """The client was held against the burst server at this load, on this boot, and is FINER times finer than the step time reported.
+
+    The step time of the simulated server is a timer that means nothing, so there the check need only have been made.
+    """
+    if client is None or client.boot != server.boot or client.lag_p99_ms is None or client.reasons:
+        found = (
+            "missing"
+            if client is None
+            else "; ".join(map(str, client.reasons)) or "of another boot or without a figure"
+        )
+        return [Reason("client not checked", found, "client.json of this session", item.id)]
+    streams = int(item.spec.get("concurrency", 1))
+    if client.streams < streams:
+        return [Reason("client not checked", f"{client.streams} streams", f"at least {streams}", item.id)]
+    steps = [
+        r.step_median_ns / 1e6 for r in results if r.step_median_ns is not None and not r.batch.startswith("oracle-")
+    ]
+    if not steps or server.launch.get("engine") == "simulated" or client.lag_p99_ms * FINER <= (step := median(steps)):
+        return []
+    found, wanted = f"stamps {client.lag_p99_ms:g} ms late (p99)", f"at most 1/{FINER} of the step time, {step:g} ms"
+    return [Reason("client too coarse", found, wanted, item.id)]
 
 
 def counter_reasons(counters: dict[str, float | None], results: Sequence[RequestResult]) -> list[Reason]:

@@ -3,19 +3,21 @@
 import dataclasses
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from rungproof.judge.attempt import Evidence, ExpectedBatch, judge_attempt
 from rungproof.records import raw
 from rungproof.records.codec import load_json, parse, sha256
 from rungproof.records.errors import ConfigError, EvidenceError
-from rungproof.records.formats import Attempt, Canary, Closed, Input, Judged, Reason, Server
+from rungproof.records.formats import Attempt, Canary, ClientCheck, Closed, Input, Judged, Reason, Server
 from rungproof.records.plan import Item, split_session
 from rungproof.records.requests import batches
 
 Read = Callable[
     [str], bytes | None
 ]  # path relative to the results folder -> its bytes, None where there is no such file
+
+R = TypeVar("R")
 
 
 def judge_from(read: Read, session: str, item: Item, launch_sha256: str, judge_sha256: str) -> Judged:
@@ -30,7 +32,7 @@ def judge_from(read: Read, session: str, item: Item, launch_sha256: str, judge_s
     server = parse(Server, _need(read, f"{home}/server.json"), f"{home}/server.json")
     closed = parse(Closed, _need(read, f"{home}/closed.json"), f"{home}/closed.json")
     attempt = parse(Attempt, _need(read, f"{name}.json"), f"{name}.json")
-    paths = [f"{home}/{n}.json" for n in ("server", "canary_before", "canary_after", "closed")] + [
+    paths = [f"{home}/{n}.json" for n in ("server", "client", "canary_before", "canary_after", "closed")] + [
         f"{name}.json",
         f"{name}.raw.jsonl.gz",
         prompts_path,
@@ -46,7 +48,14 @@ def judge_from(read: Read, session: str, item: Item, launch_sha256: str, judge_s
         except (EvidenceError, ConfigError) as error:
             trouble.append(Reason("damaged evidence", found=str(error), where=item.id))
     evidence = Evidence(
-        server, _canary(read, home, "before"), _canary(read, home, "after"), closed, attempt, lines, inputs
+        server,
+        _maybe(read, Canary, f"{home}/canary_before.json"),
+        _maybe(read, Canary, f"{home}/canary_after.json"),
+        closed,
+        attempt,
+        lines,
+        inputs,
+        _maybe(read, ClientCheck, f"{home}/client.json"),
     )
     judged = judge_attempt(item, launch_sha256, expected, evidence, judge_sha256)
     if trouble:
@@ -103,10 +112,9 @@ def _raw_lines(read: Read, path: str, session: str, item: Item, attempt: Attempt
     return tuple(lines)
 
 
-def _canary(read: Read, home: str, when: str) -> Canary | None:
-    path = f"{home}/canary_{when}.json"
+def _maybe(read: Read, cls: type[R], path: str) -> R | None:
     data = read(path)
     try:
-        return parse(Canary, data, path) if data is not None else None
+        return parse(cls, data, path) if data is not None else None
     except EvidenceError:
-        return None  # the judge then says that the canary is missing
+        return None  # the judge then says that it is missing

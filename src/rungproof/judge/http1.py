@@ -12,6 +12,7 @@ MAX_HEAD = 256 * 2**10  # bytes of all header lines, of all trailer lines, or of
 
 _STATUS = re.compile(rb"HTTP/1\.[0-9] ([1-5][0-9][0-9])(?: .*)?", re.DOTALL)
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;.*)?", re.DOTALL)
+_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})\r\n")
 _LENGTH = re.compile(r"[0-9]{1,18}")
 
 
@@ -37,6 +38,7 @@ class Framing:
         self.surplus = 0
         self._fed = 0
         self._left = 0
+        self._modern = True
         self._chunked = False
         self._pending = bytearray()
         self._section = 0
@@ -48,6 +50,13 @@ class Framing:
         """The response is whole, if nothing but the end of the connection follows."""
         return self.problem is None and (self.finished or self.until_close)
 
+    @property
+    def reusable(self) -> bool:
+        """The connection can carry another request: an HTTP/1.1 response ended by its own framing, without surplus."""
+        wish = self.headers.get("connection", "").lower()
+        kept = "close" not in wish if self._modern else "keep-alive" in wish
+        return self.finished and kept and not self.surplus
+
     def feed(self, data: bytes) -> list[bytes]:
         """Take received bytes; returns the pieces of the body among them, in order. Never raises."""
         room = MAX_RESPONSE - self._fed
@@ -58,7 +67,9 @@ class Framing:
         pieces: list[bytes] = []
         at, end = 0, len(data)
         while at < end and not self.finished and self.problem is None:
-            if self._on_line is not None:
+            if self._at_chunk and (after := self._whole_chunks(data, at, pieces)) > at:
+                at = after
+            elif self._on_line is not None:
                 at = self._take_line(data, at)
             elif self.until_close:
                 pieces.append(data[at:])
@@ -76,6 +87,25 @@ class Framing:
             self.oversize = True
             self._fail(f"more than {MAX_RESPONSE} bytes came; expected a response within that bound")
         return pieces
+
+    @property
+    def _at_chunk(self) -> bool:
+        """The next byte is the first of a chunk's size line."""
+        return self._chunked and not self._pending and self._on_line == self._size_line
+
+    def _whole_chunks(self, data: bytes, at: int, pieces: list[bytes]) -> int:
+        """Take the plain chunks that lie whole in `data`, as an event a chunk does; returns the position after them.
+
+        It says what reading line by line says, in a fraction of the time, which counts while measuring.
+        """
+        while (match := _CHUNK.match(data, at)) is not None:
+            start = match.end()
+            stop = start + int(match[1], 16)
+            if stop == start or data[stop : stop + 2] != b"\r\n":
+                break
+            pieces.append(data[start:stop])
+            at = stop + 2
+        return at
 
     def _fail(self, problem: str) -> None:
         self.problem = problem
@@ -102,6 +132,7 @@ class Framing:
             self._fail(f"found {line[:80]!r}; expected an HTTP/1.1 status line")
             return
         self.status = int(match[1])
+        self._modern = not line.startswith(b"HTTP/1.0")
         self._fields = []
         self._on_line = self._header_line
 

@@ -12,16 +12,21 @@ from rungproof.judge.sse import Frame
 MAX_NOTES = 20  # harmless remarks kept for one answer
 MAX_WORDS = 500  # characters kept of an error or a remark
 _FAILED_ENDS = frozenset({"error", "abort", "aborted", "cancelled"})
-_CHANNELS = ("reasoning_content", "reasoning", "content", "refusal")
+_REASONING = ("reasoning_content", "reasoning")
+_CHANNELS = (*_REASONING, "content", "refusal")
 
 
 @dataclass(frozen=True, slots=True)
 class TokensArrived:
-    """One event that carried output: its arrival [ns], its token ids (may be empty: text alone), its text."""
+    """One event that carried output: its arrival [ns], its token ids (may be empty: text alone), its text.
+
+    reasoning: all of its text came in a reasoning channel.
+    """
 
     at_ns: int
     token_ids: tuple[int, ...]
     text: str
+    reasoning: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,14 +162,14 @@ class Meaning:
         if not isinstance(ids, list) or not all(type(item) is int and item >= 0 for item in ids):
             self.fail(f"found token_ids {error_text(ids)}; expected a list of whole numbers")
             return
-        text = _text_of(choice)
+        text, reasoning = _text_of(choice)
         if ids or text:
             if self.finish_reason is not None:
                 self.note("output came after the finish reason")
             if text and not ids:
                 self.note("text came without token ids")
             self._words.append(text)
-            self.events.append(TokensArrived(at_ns, tuple(ids), sound(text)))
+            self.events.append(TokensArrived(at_ns, tuple(ids), sound(text), reasoning))
         reason = choice.get("finish_reason")
         if isinstance(reason, str) and reason:
             if reason in _FAILED_ENDS:
@@ -188,14 +193,16 @@ def _count(value: Any, old: int | None) -> int | None:
     return value if type(value) is int and value >= 0 else old
 
 
-def _text_of(choice: dict[str, Any]) -> str:
-    """Text of a choice, of whichever shape and channel; a channel that stands there twice counts once."""
+def _text_of(choice: dict[str, Any]) -> tuple[str, bool]:
+    """Text of a choice, of whichever shape and channel, and whether all of it is reasoning; a channel that stands there
+    twice counts once."""
     if isinstance(choice.get("text"), str):
-        return str(choice["text"])
+        return str(choice["text"]), False
     message = choice.get("delta") if isinstance(choice.get("delta"), dict) else choice.get("message")
     if not isinstance(message, dict):
-        return ""
+        return "", False
     words = {name: message[name] for name in _CHANNELS if isinstance(message.get(name), str)}
     if words.get("reasoning") == words.get("reasoning_content"):
         words.pop("reasoning", None)
-    return "".join(words.values())
+    said = {name for name, text in words.items() if text}
+    return "".join(words.values()), bool(said) and said <= set(_REASONING)

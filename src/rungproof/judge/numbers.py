@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from math import fsum
 
+from rungproof.judge.attempt import acceptance
 from rungproof.judge.rates import class_balanced_median
 from rungproof.judge.stats import median
 from rungproof.records.formats import Judged
@@ -56,8 +57,9 @@ def spread_of(item: Item, judged: Judged) -> tuple[float, float] | None:
 
 
 def detail_of(item: Item, judged: Judged) -> dict[str, object]:
-    """Figures beside the value: times to first token [ms], steps, per-pass aggregates, drafts and how many were accepted, and the
-    fewest distinct token ids of any answer: few would mean that the answers are degenerate and their identity worth little."""
+    """Figures beside the value: times to first token [ms], steps, per-pass aggregates, drafts and how many were accepted, the
+    client's own error, and the fewest distinct token ids of any answer: few would mean that the answers are degenerate and their
+    identity worth little. Drafts are counted over the whole attempt, a ladder's one-at-a-time pass included."""
     ttft = [r.ttft_ns / 1e6 for r in judged.requests if r.ttft_ns is not None and not r.batch.startswith("oracle-")]
     steps = [
         r.step_median_ns / 1e6
@@ -65,6 +67,7 @@ def detail_of(item: Item, judged: Judged) -> dict[str, object]:
         if r.step_median_ns is not None and not r.batch.startswith("oracle-")
     ]
     per_step = [len(r.token_ids) / r.steps for r in judged.requests if r.steps and not r.batch.startswith("oracle-")]
+    length, by_position = acceptance(judged.counters)
     made: dict[str, object] = {
         "ttft_ms_median": median(ttft) if ttft else None,
         "step_ms_median": median(steps) if steps else None,
@@ -72,9 +75,16 @@ def detail_of(item: Item, judged: Judged) -> dict[str, object]:
         "drafts": judged.counters.get("drafts"),
         "draft_tokens": judged.counters.get("draft_tokens"),
         "accepted_tokens": judged.counters.get("accepted_tokens"),
+        "acceptance_length": length,
+        "acceptance_by_position": by_position,
+        "client_lag_p99_ms": judged.client.lag_p99_ms if judged.client else None,
         "fewest_distinct_ids": min(
             (len(set(r.token_ids)) for r in judged.requests if r.state == "complete"), default=None
         ),
+        "client_wait_share": max(
+            (b.wait_ns / b.wall_ns for b in judged.batches if b.wait_ns is not None and b.wall_ns), default=None
+        ),
+        "scheduling": sorted({b.scheduling for b in judged.batches}),
         "stamp_source": sorted({b.stamp_source for b in judged.batches}),
     }
     if item.spec["kind"] == "ladder":
@@ -83,6 +93,10 @@ def detail_of(item: Item, judged: Judged) -> dict[str, object]:
         made["shown"] = item.rules["shown"]
         shown = shown_pass(item, judged)
         made["per_user"] = shown[0] / int(item.spec["concurrency"]) if shown else None
+        chosen = next((b for b in passes if shown and b.batch == shown[1]), None)
+        made["in_flight"] = chosen.in_flight if chosen else None
+        made["decoding"] = chosen.decoding if chosen else None
+        made["dispatch_ms"] = chosen.dispatch_ns / 1e6 if chosen and chosen.dispatch_ns is not None else None
     return made
 
 

@@ -6,9 +6,9 @@ for, or its counts disagree. Only a request without reasons is part of a sound m
 
 import json
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
-from rungproof.judge.rates import aggregate_rate, decode_rate
+from rungproof.judge.rates import RESOLUTION_NS, aggregate_rate, decode_rate
 from rungproof.judge.stats import median
 from rungproof.judge.wire import Response, TokensArrived, parse_response
 from rungproof.records.formats import REQUEST_STATES, BatchResult, Reason, RequestResult, RequestState
@@ -47,6 +47,10 @@ def result_of(
     if burst and state == "complete":
         reasons.append(Reason("not streamed", f"{len(ids)} tokens in one burst", "tokens as they are made", where))
     arrivals = [event.at_ns for event in carrying for _ in event.token_ids]
+    rate = None if burst else decode_rate(arrivals, window)
+    if rate is None and not burst and len(arrivals) >= window and state == "complete" and _asked_stream(request.body):
+        found = f"{window} tokens in {(arrivals[window - 1] - arrivals[0]) / 1e6:g} ms"
+        reasons.append(Reason("too fast for the clock", found, f"at least {RESOLUTION_NS / 1e6:g} ms", where))
     gaps = [later.at_ns - earlier.at_ns for earlier, later in pairwise(carrying)]
     return RequestResult(
         batch=request.batch,
@@ -62,9 +66,12 @@ def result_of(
         sent_ns=request.sent_ns if request.sent_ns is not None else request.end_ns,
         ttft_ns=ttft_ns,
         last_token_ns=arrivals[-1] if arrivals else None,
-        decode_rate=None if burst else decode_rate(arrivals, window),
+        decode_rate=rate,
         steps=len(carrying),
         step_median_ns=round(median(gaps)) if gaps else None,
+        content_ttft_ns=_content_ttft(carrying, request.sent_ns),
+        reasoning_tokens=sum(len(event.token_ids) for event in carrying if event.reasoning),
+        end_ns=request.end_ns,
     )
 
 
@@ -77,6 +84,7 @@ def batch_of(batch: Batch, results: Sequence[RequestResult]) -> BatchResult:
     states = dict.fromkeys(REQUEST_STATES, 0)
     for result in results:
         states[result.state] += 1
+    sent = [r.sent_ns for r in results if r.end_ns > r.sent_ns]
     wall_ns = max((r.last_token_ns - batch.start_ns for r in results if r.last_token_ns is not None), default=0)
     completion_tokens = sum(len(result.token_ids) for result in results if result.state == "complete")
     sound = (
@@ -93,7 +101,25 @@ def batch_of(batch: Batch, results: Sequence[RequestResult]) -> BatchResult:
         wall_ns=max(wall_ns, 0),
         aggregate=aggregate_rate(completion_tokens, wall_ns) if sound else None,
         stamp_source=batch.stamp_source,
+        in_flight=most_at_once([(r.sent_ns, r.end_ns) for r in results]),
+        decoding=most_at_once(
+            [(r.sent_ns + r.ttft_ns, r.last_token_ns) for r in results if r.ttft_ns and r.last_token_ns]
+        ),
+        dispatch_ns=max(sent) - min(sent) if sent else None,
+        wait_ns=batch.wait_ns,
+        scheduling=batch.scheduling,
     )
+
+
+def most_at_once(spans: Sequence[tuple[int, int]]) -> int:
+    """Most of these (begin, end) that hold at one moment; one that ends as another begins is over; empty ones do not count."""
+    turns = sorted(turn for begin, end in spans if end > begin for turn in ((begin, 1), (end, -1)))
+    return max(accumulate(change for _, change in turns), default=0)
+
+
+def _content_ttft(carrying: Sequence[TokensArrived], sent_ns: int | None) -> int | None:
+    first = next((event.at_ns for event in carrying if not event.reasoning), None)
+    return first - sent_ns if first is not None and sent_ns is not None and first > sent_ns else None
 
 
 def _response_of(request: Request) -> tuple[Response, str]:

@@ -34,6 +34,32 @@ def delta(before: str, after: str, name: str) -> float | None:
     return math.fsum(new.values()) - math.fsum(old.values())
 
 
+def delta_by(before: str, after: str, name: str, label: str) -> dict[str, float | None]:
+    """Growth of a counter by the value of one of its labels, over all its other labels (each engine has a set of its own).
+
+    A value is None where its samples are absent before, or any of them shrank or vanished; nothing is ever taken as 0.
+    Samples without that label are left out.
+    """
+    old, new = _by_label(before, name, label), _by_label(after, name, label)
+    made: dict[str, float | None] = {}
+    for value in {**old, **new}:
+        was, now = old.get(value, {}), new.get(value, {})
+        sound = was and all(labels in now and now[labels] >= count for labels, count in was.items())
+        made[value] = math.fsum(now.values()) - math.fsum(was.values()) if sound else None
+    return made
+
+
+def _by_label(text: str, name: str, label: str) -> dict[str, dict[str, float]]:
+    """Label value -> label set as written -> count."""
+    wanted = re.compile(rf"(?:^|,)\s*{re.escape(label)}\s*=\s*({_QUOTED})")
+    made: dict[str, dict[str, float]] = {}
+    for labels, count in labelled(text, name).items():
+        match = wanted.search(labels)
+        if match is not None:
+            made.setdefault(match[1][1:-1], {})[labels] = count
+    return made
+
+
 def _samples(text: str) -> Iterator[tuple[str, str, float]]:
     for line in text.split("\n"):
         match = _SAMPLE.fullmatch(line)

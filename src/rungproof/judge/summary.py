@@ -8,7 +8,7 @@ from rungproof.judge.gates import judge_gate
 from rungproof.judge.numbers import UNITS, value_of
 from rungproof.judge.points import Findings, points_of
 from rungproof.records.codec import digest
-from rungproof.records.formats import Canary, Closed, Judged, Point, Server, Verdict
+from rungproof.records.formats import Canary, ClientCheck, Closed, Judged, Point, Server, Verdict
 from rungproof.records.plan import ArmPlan, Gate, Item, Plan
 from rungproof.records.summary import ArmInfo, CanaryRow, Headline, HistoryRow, SessionInfo, StrictRow, Summary
 
@@ -21,6 +21,7 @@ class SessionFacts:
     before: Canary | None
     after: Canary | None
     closed: Closed | None
+    client: ClientCheck | None
 
 
 def summarise(findings: Findings, sessions: Sequence[SessionFacts]) -> Summary:
@@ -124,7 +125,7 @@ def _session(facts: SessionFacts, current: bool) -> SessionInfo:
         server.session, server.arm, server.replicate, server.boot, server.status, current, bool(closed and closed.sound),
         facts.before.status if facts.before else "missing", facts.after.status if facts.after else "missing", server.ready_s,
         closed.lived_s if closed else None, server.at, tuple(str(r) for r in reasons), server.knobs, server.identity, server.environment,
-        closed.exit if closed else "still open",
+        closed.exit if closed else "still open", facts.client,
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from rungproof.measure import serving
 from rungproof.measure.job import owner
 from rungproof.measure.models.checkpoints import verify_files
 from rungproof.measure.progress import Progress, progress
+from rungproof.measure.selftest import check_client, session_interval_ms
 from rungproof.measure.serving.order import Order
 from rungproof.measure.store import Folder
 from rungproof.measure.terminal import aloud, standing
@@ -102,8 +103,31 @@ def canary(study: Path, session: str, when: str) -> None:
     if when not in ("before", "after"):
         raise ValueError(f"{when!r}: expected before or after")
     standing(session, f"canary {when}", done=0, total=None, rate=None)
+    if when == "before":
+        check_session(study, session)
     record = run_canary(Folder(study).session(session), when, "job")  # type: ignore[arg-type]
     aloud(f"{session}: canary {when}: {record.status} {'; '.join(map(str, record.reasons))}")
+
+
+def check_session(study: Path, session: str) -> None:
+    """Hold the client against a server of this host that stamps its own events, at the session's highest concurrency, while
+    the session's server is idle; write `client.json`. A check that cannot be made is left out, and the judge says so."""
+    folder = Folder(study)
+    server = folder.server(session)
+    if server.status != "ready":
+        return
+    plan = folder.plan(session)
+    planned = load_json((folder.run(split_session(session)[0]) / "run.json").read_bytes(), "run.json")["sessions"]
+    streams = max(int(plan.item(key).spec.get("concurrency", 1)) for key in planned[session])
+    how = {"round_s": 0.05, "search": False} if plan.simulated else {}
+    try:
+        found = check_client(streams, session_interval_ms(streams), session=session, boot=server.boot, **how)  # type: ignore[arg-type]
+    except HostError as error:
+        aloud(f"{session}: the client could not be checked: {error}")
+        return
+    write_atomic(folder.session(session) / "client.json", canonical(found))
+    lag, cost = (f"{value:.3f}" if value is not None else "?" for value in (found.lag_p99_ms, found.cpu_us_event))
+    aloud(f"{session}: client at {streams} streams: stamps {lag} ms late (p99), {cost} us an event")
 
 
 def attempt(study: Path, session: str, workload: str, item: str) -> None:

@@ -59,6 +59,7 @@ def resolve(loaded: Loaded, flags: frozenset[str]) -> Plan:
             "ready_deadline_s": host.ready_deadline_s,
             "stop_grace_s": host.stop_grace_s,
             "request_deadline_s": host.request_deadline_s,
+            "cell_deadline_s": host.cell_deadline_s,
             "idle_s": host.idle_s,
             "fault_lines": list(host.fault_lines),
             "lock": host.lock,

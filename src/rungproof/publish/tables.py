@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rungproof.publish.details import figure, shares
 from rungproof.records.codec import canonical
 from rungproof.records.errors import EvidenceError
 from rungproof.records.files import write_atomic
@@ -22,6 +23,14 @@ from rungproof.records.formats import Judged, Point, RequestResult, Verdict
 from rungproof.records.summary import SessionInfo, Summary
 
 VERSION = 1
+# Figures of a point's detail that have a column of their own.
+DETAILS = (
+    "step_ms_median", "tokens_per_step", "acceptance_length", "in_flight", "decoding", "dispatch_ms", "client_lag_p99_ms",
+    "client_wait_share",
+)  # fmt: skip
+# Figures of a session's client check, which have `client_` before their name there.
+CHECKED = ("streams", "lag_p50_ms", "lag_p99_ms", "lag_max_ms", "ttft_error_p99_ms", "cpu_us_event", "rate_events_s")
+_REALS = pa.list_(pa.float64())
 _TEXT, _INT, _REAL, _FLAG, _TEXTS = pa.string(), pa.int64(), pa.float64(), pa.bool_(), pa.list_(pa.string())
 _REQUEST_KEY = {
     **dict.fromkeys(("campaign", "seat", "workload", "item", "session"), _TEXT),
@@ -38,6 +47,7 @@ SCHEMAS: dict[str, dict[str, pa.DataType]] = {
         **{"current": _FLAG, "sound": _FLAG, "canary_before": _TEXT, "canary_after": _TEXT},
         **{"ready_s": _REAL, "lived_s": _REAL, "at_utc": _TEXT, "exit": _TEXT, "reasons": _TEXTS},
         **{"knobs_json": _TEXT, "identity_json": _TEXT, "environment_json": _TEXT},
+        **{f"client_{name}": _REAL for name in CHECKED},
     },
     "requests": {
         **_REQUEST_KEY,
@@ -50,6 +60,7 @@ SCHEMAS: dict[str, dict[str, pa.DataType]] = {
         },
         **{"prompt_tokens": _INT, "cached_tokens": _INT, "sent_ns": _INT, "last_token_ns": _INT, "ttft_ms": _REAL},
         **{"decode_rate_tok_s": _REAL, "steps": _INT, "step_median_ms": _REAL, "reasons": _TEXTS, "text": _TEXT},
+        **{"content_ttft_ms": _REAL, "reasoning_tokens": _INT, "end_ns": _INT},
     },
     "tokens": {**_REQUEST_KEY, "index": _INT, "id": _INT},
     "rungs": {
@@ -57,6 +68,8 @@ SCHEMAS: dict[str, dict[str, pa.DataType]] = {
         **{"x_users_or_prompt_tokens": _REAL, "value_in_unit": _REAL, "low_in_unit": _REAL, "high_in_unit": _REAL},
         **{"unit": _TEXT, "identical_outputs": _INT, "compared_outputs": _INT, "session": _TEXT},
         **{"reasons": _TEXTS, "gates": _TEXTS, "evidence": _TEXTS, "detail_json": _TEXT, "simulated": _FLAG},
+        **dict.fromkeys(DETAILS, _REAL),
+        "acceptance_by_position": _REALS,
     },
     "verdicts": {
         **dict.fromkeys(("campaign", "gate", "kind", "title", "state"), _TEXT),
@@ -152,6 +165,7 @@ def _session(campaign: str, session: SessionInfo) -> dict[str, Any]:
         **{name: getattr(session, name) for name in (*same, "ready_s", "lived_s", "exit")},
         **{"at_utc": session.at, "reasons": list(session.reasons), "knobs_json": _json(session.knobs)},
         **{"identity_json": _json(session.identity), "environment_json": _json(session.environment)},
+        **{f"client_{name}": session.client and getattr(session.client, name) for name in CHECKED},
     }
 
 
@@ -169,6 +183,7 @@ def _request(campaign: str, item: Judged, one: RequestResult) -> dict[str, Any]:
         **{name: getattr(one, name) for name in same},
         **{"finish_reason": one.finish_reason, "received_tokens": len(one.token_ids), "text": one.text},
         **{"ttft_ms": _ms(one.ttft_ns), "step_median_ms": _ms(one.step_median_ns)},
+        **{"content_ttft_ms": _ms(one.content_ttft_ns), "reasoning_tokens": one.reasoning_tokens, "end_ns": one.end_ns},
         **{"decode_rate_tok_s": one.decode_rate, "reasons": [str(reason) for reason in one.reasons]},
     }
 
@@ -198,6 +213,8 @@ def _rung(summary: Summary, point: Point) -> dict[str, Any]:
         **{"low_in_unit": point.low, "high_in_unit": point.high},
         **{"identical_outputs": point.k, "compared_outputs": point.n, "detail_json": _json(point.detail)},
         **{name: list(getattr(point, name)) for name in ("reasons", "gates", "evidence")},
+        **{name: figure(point.detail, name) for name in DETAILS},
+        "acceptance_by_position": shares(point.detail),
     }
 
 

@@ -102,6 +102,36 @@ class Canary:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientCheck:
+    """`client.json`: the client held against the burst server of this host, whose events carry its own send stamps.
+
+    lag: the client's stamp of an event minus the server's [ms]; p50, p99 and cpu_us_event (processor time of the client an
+    event) are the medians of `rounds`, lag_max_ms is of all. late_p99_ms: how late the server's own ticks were. rate_events_s:
+    the highest rate at which the lag's p99 stayed below `rate_lag_ms`; rate_ended_by: what ended the search. None: not known.
+    """
+
+    session: str
+    boot: str
+    streams: int
+    interval_ms: float
+    rounds: int
+    events: int
+    lag_p50_ms: float | None
+    lag_p99_ms: float | None
+    lag_max_ms: float | None
+    ttft_error_p99_ms: float | None
+    cpu_us_event: float | None
+    late_p99_ms: float | None
+    rate_events_s: float | None
+    rate_lag_ms: float
+    rate_ended_by: Literal["lag", "server", "lost", "not searched"]
+    stamp_source: tuple[str, ...]
+    reasons: tuple[Reason, ...]
+    at: str
+    format: Literal["rungproof.client/1"] = "rungproof.client/1"
+
+
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """`attempts/<workload>.<item>.json`: one measuring of one item in one session; always written."""
 
@@ -141,7 +171,11 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class RequestResult:
-    """What the raw bytes of one request say. Rates are in tokens a second, None where the window was not reached."""
+    """What the raw bytes of one request say. Rates are in tokens a second, None where the window was not reached.
+
+    ttft_ns: first token of any channel; content_ttft_ns: first one that is not reasoning; reasoning_tokens: ids of events
+    that carried reasoning alone; end_ns: when the exchange ended, which may be long after the last token.
+    """
 
     batch: str
     key: str
@@ -159,11 +193,19 @@ class RequestResult:
     decode_rate: float | None
     steps: int
     step_median_ns: int | None
+    content_ttft_ns: int | None
+    reasoning_tokens: int
+    end_ns: int
 
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """One barrier's worth of requests. aggregate = completion_tokens / wall [tokens/s]; None where a request did not complete."""
+    """One barrier's worth of requests. aggregate = completion_tokens / wall [tokens/s]; None where a request did not complete.
+
+    in_flight: most requests that were sent and not over at one moment; decoding: most that were between their first and
+    last token, which a server that queues keeps low; dispatch_ns: from the first send to the last, None with no send.
+    wait_ns, scheduling: how long the client waited for a processor, and with which claim to it; see raw.Batch.
+    """
 
     batch: str
     concurrency: int
@@ -173,6 +215,11 @@ class BatchResult:
     wall_ns: int
     aggregate: float | None
     stamp_source: Literal["kernel", "user"]
+    in_flight: int
+    decoding: int
+    dispatch_ns: int | None
+    wait_ns: int | None
+    scheduling: Literal["fifo", "ordinary"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +243,7 @@ class Judged:
     requests: tuple[RequestResult, ...]
     batches: tuple[BatchResult, ...]
     counters: dict[str, float | None]
+    client: ClientCheck | None
     judge_sha256: str
     format: Literal["rungproof.judged/1"] = "rungproof.judged/1"
 

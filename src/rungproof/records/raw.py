@@ -5,7 +5,7 @@ Line kinds, told apart by "kind":
 
 header   first line; format "rungproof.raw/1", session, boot, and what is measured
 metrics  text of the server's /metrics, `when` "before" or "after", `settled`: counters stood still
-batch    one start barrier: name, start_ns, the keys planned, stamp source, clock mapping
+batch    one start barrier: name, start_ns, the keys planned, stamp source, clock mapping, processor time of the client
 request  one request of the batch above: body, connection and send stamps, chunks [[at_ns, length], ...], bytes, end
 
 `bytes` and `body` hold the exact bytes as ISO-8859-1 text (byte n is code point n), so that the file can be read
@@ -53,7 +53,12 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One start barrier. `planned` are the keys of its requests; offset_ns and error_ns map kernel stamps to the monotonic clock."""
+    """One start barrier. `planned` are the keys of its requests; offset_ns and error_ns map kernel stamps to the monotonic clock.
+
+    cpu_ns: processor time that the client took from the barrier to the last end, over its `processes`; wait_ns: how long it
+    waited for a processor meanwhile (the longest of its processes), since what arrives then is merged and stamped late.
+    None: not known. scheduling: "fifo" where all of them had real-time priority.
+    """
 
     batch: str
     start_ns: int
@@ -61,6 +66,10 @@ class Batch:
     stamp_source: Literal["kernel", "user"]
     offset_ns: int
     error_ns: int
+    cpu_ns: int | None = None
+    wait_ns: int | None = None
+    scheduling: Literal["fifo", "ordinary"] = "ordinary"
+    processes: int = 1
     kind: Literal["batch"] = "batch"
 
 

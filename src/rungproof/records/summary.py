@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rungproof.records.formats import Knob, Point, PointState, Verdict
+from rungproof.records.formats import ClientCheck, Knob, Point, PointState, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,7 @@ class SessionInfo:
     identity: dict[str, Any]
     environment: dict[str, Any]
     exit: str
+    client: ClientCheck | None
 
 
 @dataclass(frozen=True, slots=True)

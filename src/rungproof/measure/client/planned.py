@@ -14,10 +14,11 @@ _PATH = re.compile(r"/[!-~]*")
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server listens: a name, an IPv4 or an IPv6 address (without brackets), and a port."""
+    """Where a server listens: a name, an IPv4 or an IPv6 address (without brackets), and a port; whether it speaks TLS."""
 
     host: str
     port: int
+    tls: bool = False
 
 
 @dataclass(frozen=True)

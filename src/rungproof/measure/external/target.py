@@ -26,24 +26,19 @@ class Target:
 
 def parse_url(url: str) -> Target:
     """The server behind `url`, with or without a base path and `/v1`. Raises ConfigError."""
-    if url.lower().startswith("https:"):
-        raise ConfigError(
-            f"--url {url}: https is not there yet; expected http. Give the address behind the proxy that ends TLS, or a "
-            f"tunnel to it, for example {EXAMPLE}"
-        )
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port or 80
+        tls = parts.scheme == "https"
+        host, port = parts.hostname or "", parts.port or (443 if tls else 80)
     except ValueError as error:
         raise ConfigError(f"--url {url}: {error}; expected http://HOST:PORT, for example {EXAMPLE}") from error
-    if parts.scheme != "http" or not host or parts.query or parts.fragment or "@" in parts.netloc:
+    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment or "@" in parts.netloc:
         raise ConfigError(
             f"--url {url}: expected http://HOST:PORT with a base path at most (no user, query or fragment), for example {EXAMPLE}"
         )
     root = parts.path.rstrip("/").removesuffix("/completions").removesuffix("/v1").rstrip("/")
-    target = Target(
-        Address(host, port), f"http://{f'[{host}]' if ':' in host else host}:{port}{root}", f"{root}/v1/completions"
-    )
+    base = f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port}{root}"
+    target = Target(Address(host, port, tls), base, f"{root}/v1/completions")
     try:
         check(target.address, target.path, [Planned("k", {})], 1.0, 1.0)
     except ValueError as error:

@@ -12,6 +12,9 @@ What holds, so that tests can count on it:
 * the tokens of a prompt never depend on load, on the draft depth or on sampling parameters (module `answers`);
 * `--flip-at-inflight N` breaks exactly that, for odd slots, from token 44 on (counted from 0): see `completions`;
 * faults come from the JSON file named in the environment variable RUNGPROOF_SIM_FAULTS: see `faults`;
+* a request whose path begins with the name of a scenario, or whose model has it, gets that scenario: see `scenarios`
+  and docs/scenarios.md;
+* `--burst-ms` makes it the burst server S33 instead: see `burst`;
 * hostile requests get a 4xx answer and harm no other request (module `wire`).
 """
 

@@ -15,6 +15,7 @@ from rungproof.measure.simulated.answers import Answer, Writer
 from rungproof.measure.simulated.faults import AT_END, SCRIPT, Fault, Faults, Situation
 from rungproof.measure.simulated.metrics import Counters
 from rungproof.measure.simulated.options import Options
+from rungproof.measure.simulated.scenarios.talk import Hub
 
 FLIP_AT = 44  # position of the first wrong token
 DIED = 70  # exit code of the fault `die`
@@ -59,7 +60,7 @@ class Run:
 
 
 class Engine:
-    """All that one server process knows: its options, its counters, its faults and what is in flight."""
+    """All that one server process knows: its options, its counters, its faults, what is in flight, and its scenarios' memory."""
 
     def __init__(self, options: Options, faults: Faults, model: str) -> None:
         self.options = options
@@ -67,6 +68,7 @@ class Engine:
         self.model = model
         self.counters = Counters(accepted=[0] * options.draft_depth)
         self.running: list[Run] = []
+        self.hub = Hub()
 
     def admit(self, run: Run) -> None:
         """Give `run` a slot and count its prompt."""

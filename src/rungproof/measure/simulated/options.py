@@ -26,6 +26,9 @@ class Options:
     ignore_sigterm: bool
     fork_child: bool
     prompt_tokens_details: bool
+    burst_ms: float
+    end_with_stdin: bool
+    tell_rows: bool
     extra: dict[str, str | bool] = field(default_factory=dict)
 
 
@@ -59,6 +62,9 @@ def parse(argv: Sequence[str] | None = None) -> Options:
         ignore_sigterm=known.ignore_sigterm,
         fork_child=known.fork_child,
         prompt_tokens_details=known.enable_prompt_tokens_details,
+        burst_ms=known.burst_ms,
+        end_with_stdin=known.end_with_stdin,
+        tell_rows=known.tell_rows,
         extra=_extra(parser, rest),
     )
 
@@ -82,6 +88,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--speculative-config", type=_speculative, metavar="JSON", help="as vLLM's; num_speculative_tokens is used")
     add("--flip-at-inflight", type=_whole(0, 10**6), default=0, help="break identity at this load; 0: never")
     add("--max-model-len", type=_whole(2, 10**8), default=40960, help="context in tokens (default: %(default)s)")
+    add("--burst-ms", type=_time, default=0.0, help="be the burst server S33 with a tick each so many ms; 0: do not")
+    add("--end-with-stdin", action=switch, default=False, help="the burst server ends when its standard input does")
+    add("--tell-rows", action=switch, default=False, help="the burst server logs when its ticks begin and end")
     add("--ignore-sigterm", action=switch, default=False, help="stay alive on SIGTERM, children too")
     add("--fork-child", action=switch, default=False, help="have a helper process that outlives its parent")
     add("--enable-prompt-tokens-details", action=switch, default=True, help="report usage.prompt_tokens_details")

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rungproof.measure.simulated import completions, wire
+from rungproof.measure.simulated import burst, completions, scenarios, wire
 from rungproof.measure.simulated.child import fork_child
 from rungproof.measure.simulated.engine import Engine
 from rungproof.measure.simulated.faults import VARIABLE, BrokenFaults, Faults
@@ -32,12 +32,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.fork_child:
         end_child = fork_child(options.ignore_sigterm)
     try:
+        if options.burst_ms:
+            return _burst(options)
         return asyncio.run(_serve(options))
     except KeyboardInterrupt:
         return 0
     finally:
         if end_child is not None:
             end_child()
+
+
+def _burst(options: Options) -> int:
+    """Be the burst server S33 until told to end."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        bound = _bind(options)
+    except OSError as error:
+        log(f"ERROR:    cannot listen on {options.host} port {options.port}: {error.strerror}; choose another port")
+        return 1
+    with bound:
+        try:
+            return burst.serve(bound, _shown(bound), options)
+        except SystemExit:
+            return 0
 
 
 def log(line: str) -> None:
@@ -184,6 +201,9 @@ async def _connection(engine: Engine, reader: asyncio.StreamReader, writer: asyn
 async def _route(
     engine: Engine, request: wire.Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> bool:
+    what = scenarios.chosen(request)
+    if what is not None:
+        return await scenarios.answer(engine.hub, what, request, reader, writer)
     path = request.path
     wanted = "POST" if path == "/v1/completions" else "GET"
     if path not in ("/v1/completions", "/v1/models", "/health", "/version", "/metrics"):

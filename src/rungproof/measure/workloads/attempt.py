@@ -88,10 +88,17 @@ def _measure(
     append_synced(path, raw.encode([raw.Header(server.session, server.boot, item.id), before]))
     address = address_of(server.url)
     start, generated = time.monotonic(), 0
+    cell_end = time.monotonic() + plan.limits["cell_deadline_s"]
     for number, batch in enumerate(planned, start=1):
+        left_s = cell_end - time.monotonic()
+        if left_s <= 0:
+            found = f"{number - 1} of {len(planned)} batches"
+            return "failed", (
+                Reason("cell deadline", found, f"all within {plan.limits['cell_deadline_s']:g} s", item.id),
+            )
         line, requests = run_batch(
             address, [Planned(b.key, b.body) for b in batch.bodies], batch=batch.batch,
-            deadline_s=plan.limits["request_deadline_s"], idle_s=plan.limits["idle_s"],
+            deadline_s=min(left_s, plan.limits["request_deadline_s"]), idle_s=plan.limits["idle_s"],
         )  # fmt: skip
         append_synced(path, raw.encode([line, *requests]))
         if not requests or all(r.end == "refused" for r in requests):

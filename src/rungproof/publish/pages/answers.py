@@ -1,8 +1,9 @@
 """What stands behind a figure's numbers: how many drafts were accepted, how varied the answers were, the notes of its lanes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rungproof.publish.details import figure
 from rungproof.publish.pages.text import percent_down, whole
 from rungproof.records.formats import Point
 from rungproof.records.summary import ArmInfo
@@ -53,7 +54,7 @@ def _distinct(arms: Sequence[str], points: Sequence[Point]) -> tuple[str, ...]:
     """The fewest distinct ids of any answer, an arm each: a server that stands still would be identical for nothing."""
     fewest = {}
     for arm in arms:
-        known = [v for p in points if p.arm == arm and (v := _figure(p.detail, "fewest_distinct_ids")) is not None]
+        known = [v for p in points if p.arm == arm and (v := figure(p.detail, "fewest_distinct_ids")) is not None]
         if known:
             fewest[arm] = whole(min(known))
     told = ", ".join(f"{arm} {count}" for arm, count in fewest.items())
@@ -62,11 +63,5 @@ def _distinct(arms: Sequence[str], points: Sequence[Point]) -> tuple[str, ...]:
 
 def _drafts(point: Point) -> tuple[float, float] | None:
     """Drafted and accepted tokens; None where the server does not draft or did not say."""
-    drafted, accepted = _figure(point.detail, "draft_tokens"), _figure(point.detail, "accepted_tokens")
+    drafted, accepted = figure(point.detail, "draft_tokens"), figure(point.detail, "accepted_tokens")
     return (drafted, accepted) if drafted is not None and accepted is not None else None
-
-
-def _figure(detail: Mapping[str, object], name: str) -> float | None:
-    """A number of a record's detail; None for anything else that stands there."""
-    value = detail.get(name)
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

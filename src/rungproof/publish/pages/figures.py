@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from rungproof.publish.details import figure
 from rungproof.publish.pages.answers import Answers, answers_of
 from rungproof.publish.pages.charts import Picture, Style, axis_of, interval_of, picture, styles
 from rungproof.publish.pages.claims import Number, headline_point, number_of
@@ -63,12 +64,16 @@ def others(summary: Summary) -> list[tuple[Point, Number]]:
     return [(p, number_of(p)) for p in summary.points if p.state == "qualified" and p.x is None and p.id not in told]
 
 
-def stamp_sources(summary: Summary) -> list[str]:
-    """Who stamped the arrival times, as the points' records say it."""
-    told = [p.detail.get("stamp_source", ()) for p in summary.points]
-    return sorted(
-        {str(one) for sources in told for one in (sources if isinstance(sources, (list, tuple)) else [sources])}
-    )
+def told(summary: Summary, name: str) -> list[str]:
+    """Every word that the points' records say under `name`, as who stamped the arrival times."""
+    found = [p.detail.get(name, ()) for p in summary.points]
+    return sorted({str(one) for words in found for one in (words if isinstance(words, (list, tuple)) else [words])})
+
+
+def longest_wait(summary: Summary) -> str:
+    """The largest share of any batch's time in which the client waited for a processor, in percent; "" where none is known."""
+    shares = [share for p in summary.points if (share := figure(p.detail, "client_wait_share")) is not None]
+    return f"{100 * max(shares):.2g}" if shares else ""
 
 
 def _figure(

@@ -7,7 +7,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from rungproof.publish.pages import claims, facts, figures, geometry, rows, text, twins
+from rungproof.publish.pages import claims, facts, figures, geometry, rows, steps, text, twins
 from rungproof.records.files import write_atomic
 from rungproof.records.summary import Summary
 
@@ -77,6 +77,8 @@ def _context(summary: Summary) -> dict[str, Any]:
         "unclaimed": claims.unclaimed(summary),
         "verdicts": rows.verdict_rows(summary),
         "strict": rows.strict_table(summary.strict),
+        "step_rows": steps.step_rows(summary),
+        "client_rows": steps.client_rows(summary),
         "canaries": rows.canary_groups(summary.canaries),
         "weak_canaries": rows.weak_canaries(summary),
         "knobs": facts.knobs(summary),
@@ -89,5 +91,7 @@ def _context(summary: Summary) -> dict[str, Any]:
         "launches": facts.launches(summary.arms),
         "files": rows.files(summary),
         "window": facts.find(summary.rules, "window"),
-        "stamps": figures.stamp_sources(summary),
+        "stamps": figures.told(summary, "stamp_source"),
+        "scheduling": figures.told(summary, "scheduling"),
+        "client_wait": figures.longest_wait(summary),
     }

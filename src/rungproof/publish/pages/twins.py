@@ -29,6 +29,9 @@ COLUMNS = {
     "tokens_per_step": "mean tokens an event",
     "drafted_tokens": "draft tokens proposed while these requests ran; empty where the server does not draft",
     "accepted_tokens": "draft tokens accepted; 0 means that identity says nothing about drafts",
+    "acceptance_length": "1 + accepted tokens / drafts over the whole attempt; empty where a counter is absent or was reset",
+    "client_lag_p99_ms": "how late the client's stamps were against a server of this host, p99, in ms",
+    "client_wait_share": "largest share of a batch's time in which the client waited for a processor, 0 to 1",
     "fewest_distinct_ids": "fewest distinct token ids of any answer; few means that answers are degenerate",
     "per_user_in_unit": "aggregate divided by users, same unit as value",
     "identical_outputs": "k: outputs identical to their oracle, token for token",
@@ -40,7 +43,8 @@ COLUMNS = {
     "evidence": "files it was made from, relative to the campaign's folder, joined by ; in CSV",
 }
 BESIDE = (
-    "ttft_ms_median", "step_ms_median", "tokens_per_step", "draft_tokens", "accepted_tokens", "fewest_distinct_ids", "per_user",
+    "ttft_ms_median", "step_ms_median", "tokens_per_step", "draft_tokens", "accepted_tokens", "acceptance_length",
+    "client_lag_p99_ms", "client_wait_share", "fewest_distinct_ids", "per_user",
 )  # fmt: skip
 
 
