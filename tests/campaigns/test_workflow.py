@@ -272,3 +272,12 @@ def test_a_wrong_key_is_named_with_its_file(checkout: Make) -> None:
     assert "Traceback" not in call.stdout
     assert "WorkflowError" not in call.stdout
     assert not Path(one.folder, "results").exists()
+
+
+def test_one_item_asked_for_starts_its_own_server_alone(checkout: Callable[..., Checkout]) -> None:
+    """A file of the second base server: one fresh server, all that it still lacks, and no other server before it."""
+    one = checkout(mini=MINI)
+    call = one.run("results/mini/accepted/base.b/strict/suite.json", "--cores", "1")
+    assert call.returncode == 0, call.stdout
+    assert [p.name for p in (one.study("mini") / "sessions").iterdir()] == ["r001.base.b"]
+    assert (one.study("mini") / "accepted/base.b/strict/suite.json").exists()

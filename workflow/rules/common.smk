@@ -11,6 +11,7 @@ from rungproof.measure import jobs, serving
 from rungproof.plan.machine import flags_of_study, processor_flags
 from rungproof.plan import builds, missing, resolve
 from rungproof.plan.estimate import describe, expected_seconds
+from rungproof.plan.targets import sessions_needed
 from rungproof.publish.words import closing
 from rungproof.records.errors import RungproofError
 from rungproof.records.plan import split_session

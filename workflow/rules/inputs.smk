@@ -46,19 +46,24 @@ def used_items(study):
     return [a.item for a in todo(campaign_of(study)).assignments if a.sessions]
 
 
+@cache
+def sessions_in_order():
+    """(study, session) of every new session that this call needs; files may be asked for instead of campaigns."""
+    order = []
+    for name in ASKED:
+        folder = of_study(loaded(name).folder, "")
+        files = [arg.removeprefix(folder) for arg in sys.argv[1:] if arg.startswith(folder)]
+        whole = name in sys.argv[1:] or not files
+        needed = sessions_needed(plan(name), todo(name), ["page"] if whole else files)
+        order += [(loaded(name).folder, session) for session in needed]
+    return order
+
+
 def session_before(wildcards):
     """closed.json of the session before this one in the call: two servers never share the machine."""
-    order = [
-        (loaded(name).folder, session)
-        for name in ASKED
-        for session, _ in todo(name).new
-    ]
+    order = sessions_in_order()
     at = order.index((wildcards.study, wildcards.session))
-    return (
-        [of_study(order[at - 1][0], "sessions", order[at - 1][1], "closed.json")]
-        if at
-        else []
-    )
+    return [of_study(order[at - 1][0], "sessions", order[at - 1][1], "closed.json")] if at else []
 
 
 def base_gate_file(wildcards):
