@@ -52,8 +52,8 @@ test-fast: $(VENV)/.develop  ## all tests but those that start a real server
 	$(VENV)/bin/python -m pytest -m "not real"
 
 lint: $(VENV)/.develop  ## ruff, mypy, snakefmt, snakemake --lint
-	$(VENV)/bin/ruff check src tests workflow/scripts
-	$(VENV)/bin/ruff format --check src tests workflow/scripts
+	$(VENV)/bin/ruff check src tests bench workflow/scripts
+	$(VENV)/bin/ruff format --check src tests bench workflow/scripts
 	$(VENV)/bin/mypy
 	$(VENV)/bin/snakefmt --check Snakefile workflow
 	$(SNAKEMAKE) --lint
