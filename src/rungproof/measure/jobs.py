@@ -119,7 +119,7 @@ def check_session(study: Path, session: str) -> None:
     plan = folder.plan(session)
     planned = load_json((folder.run(split_session(session)[0]) / "run.json").read_bytes(), "run.json")["sessions"]
     streams = max(int(plan.item(key).spec.get("concurrency", 1)) for key in planned[session])
-    how = {"round_s": 0.05, "search": False} if plan.simulated else {}
+    how = {"round_s": 0.05, "search": False} if plan.simulated else {"rounds": 5, "round_s": 0.2}
     try:
         found = check_client(streams, session_interval_ms(streams), session=session, boot=server.boot, **how)  # type: ignore[arg-type]
     except HostError as error:
