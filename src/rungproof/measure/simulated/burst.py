@@ -20,6 +20,7 @@ from typing import Any
 from rungproof.judge.rates import percentile
 from rungproof.measure.client.clock import sample
 from rungproof.measure.client.connect import allow_files
+from rungproof.measure.client.scheduling import first_in_line
 from rungproof.measure.client.stream import READ_SIZE, read_stamped, stamp_receives
 from rungproof.measure.simulated.options import Options
 
@@ -286,6 +287,11 @@ def serve(bound: socket.socket, shown: str, options: Options) -> int:
         print("the burst server needs Linux (epoll and receive stamps)", file=sys.stderr)
         return 1
     server = BurstServer(bound, options.served_model_name, options.burst_ms, options.tell_rows)
+    with first_in_line():
+        return _run(server, shown, options)
+
+
+def _run(server: BurstServer, shown: str, options: Options) -> int:
     print(f"INFO:     Burst server running on http://{shown} (SIGTERM to quit)", file=sys.stderr, flush=True)
     server.run(sys.stdin.fileno() if options.end_with_stdin else None)
     return 0
