@@ -19,8 +19,8 @@ NEEDED = {
         ("r001.bf16.a",),
     ),
     "an item of an arm with an oracle: the base repeat comes before it": (
-        ["accepted/tiny-32k-draft3.a/grid/2048.json"],
-        ("r001.tiny-32k.a", "r001.tiny-32k.b", "r001.tiny-32k-draft3.a"),
+        ["accepted/w4a16-draft3.b/strict/suite.json"],
+        ("r001.w4a16.a", "r001.w4a16.b", "r001.w4a16-draft3.b"),
     ),
     "a page: all of them": (["accepted/bf16.a/ladder/c2.json", "page/index.html"], ALL),
     "nothing named": ([], ()),
