@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help venv campaign_v2 smoke simulated test test-fast lint schemas scenarios bench fuzz clean
+.PHONY: help venv campaign_v2 smoke simulated test test-fast lint schemas scenarios bench fuzz test-long clean
 
 # Some machines forbid Python to keep compiled files; every job of a campaign would pay for it.
 unexport PYTHONDONTWRITEBYTECODE
@@ -51,6 +51,8 @@ test: $(VENV)/.develop  ## all tests, the smoke campaign on a real vLLM among th
 test-fast: $(VENV)/.develop  ## all tests but those that start a real server
 	$(VENV)/bin/python -m pytest -m "not real"
 
+test-long: test fuzz  ## all tests, then the fuzzer
+
 lint: $(VENV)/.develop  ## ruff, mypy, snakefmt, snakemake --lint
 	$(VENV)/bin/ruff check src tests bench workflow/scripts
 	$(VENV)/bin/ruff format --check src tests bench workflow/scripts
@@ -76,7 +78,6 @@ $(FUZZ)/.ready: envs/fuzz.lock
 	@touch $@
 
 fuzz: $(FUZZ)/.ready  ## the parser under a coverage-guided fuzzer for FUZZ_S seconds (120)
-	mkdir -p $(FUZZ)/corpus
 	cd $(FUZZ) && PYTHONPATH=$(CURDIR)/src bin/python $(CURDIR)/tests/fuzz/wire.py corpus \
 	  -max_total_time=$(FUZZ_S) -max_len=4096 -timeout=10 -rss_limit_mb=2048
 

@@ -7,6 +7,7 @@ A failing input is written where libFuzzer says; put it into tests/judge/wire_sc
 
 import sys
 from itertools import pairwise
+from pathlib import Path
 
 import atheris
 
@@ -68,6 +69,20 @@ def said(response: Response) -> tuple[object, ...]:
     )  # fmt: skip
 
 
+def seed(folder: Path) -> None:
+    """Write every small scenario of the parser's tests as an input. The numbers are read from the end of one: first the head
+    (the last, which is none), then no event before it, then how it ended, then no cut."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from judge.wire_scenarios import SCENARIOS
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, scenario in enumerate(SCENARIOS.values()):
+        if len(scenario.data) < 4000:
+            numbers = bytes([0, ENDS.index(scenario.end), 0, len(HEADS) - 1])
+            (folder / f"scenario-{number:03d}").write_bytes(scenario.data + numbers)
+
+
 if __name__ == "__main__":
+    seed(Path(sys.argv[1]))
     atheris.Setup(sys.argv, one)
     atheris.Fuzz()
