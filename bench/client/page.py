@@ -25,14 +25,23 @@ def line(row: dict[str, Any]) -> str:
 
 def loads(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """Head and rows of the table of the loads, by load."""
-    head = [*LOAD, "tokens counted / sent", "requests", "exit code", "server's ticks late p99 [ms]"]
+    head = [
+        *LOAD,
+        "tokens counted / sent",
+        "requests",
+        "exit code",
+        "server's ticks late p99 [ms]",
+        "machine's load before",
+    ]
     made = []
     chosen = [row for row in rows if row["case"].startswith("c")]
     for row in sorted(chosen, key=lambda one: int(one["case"][1:])):
         cells = [_text(row[key]) for key in LOAD.values()]
         counted = f"{_text(row['tokens_counted'])} / {row['tokens_sent']}"
-        late = _text(row["server"].get("late_p99_ms"))
-        made.append([*cells, row["words"] or counted, f"{row['ok']} / {row['planned']}", _text(row["exit_code"]), late])
+        late, load = _text(row["server"].get("late_p99_ms")), f"{row['load_1min']:.1f}"
+        made.append(
+            [*cells, row["words"] or counted, f"{row['ok']} / {row['planned']}", _text(row["exit_code"]), late, load]
+        )
     return head, made
 
 

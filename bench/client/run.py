@@ -6,6 +6,7 @@ server's own, which `make campaign_v2` makes.
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -85,7 +86,7 @@ def serving(*arguments: str) -> Iterator[Server]:
 def run_tool(tool: Tool, python: Path, load: Load, out: Path, server: Server) -> Outcome:
     """One run of one tool; whatever it does, there is an outcome."""
     out.mkdir(parents=True, exist_ok=True)
-    outcome = Outcome(tool.name, load.case)
+    outcome = Outcome(tool.name, load.case, load_1min=os.getloadavg()[0])
     begun, cpu = time.monotonic(), waited_s()
     with (out / "log.txt").open("wb") as log:
         child = subprocess.Popen(tool.command(python, load, out), stdout=log, stderr=log, env=variables(tool), cwd=out)

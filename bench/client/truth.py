@@ -34,6 +34,7 @@ class Outcome:
     cpu_s: float = 0.0
     cpu_us_event: float | None = None
     server: dict[str, Any] = field(default_factory=dict)
+    load_1min: float = 0.0
     words: str = ""
 
 
@@ -68,7 +69,7 @@ def figures(outcome: Outcome, planned: int, tokens: int) -> dict[str, Any]:
         "ttft_error_p50_ms": rank(ttft, 0.5), "ttft_error_p99_ms": rank(ttft, 0.99), "ttft_compared": len(ttft),
         "itl_error_p50_ms": rank([abs(e) for e in itl], 0.5), "itl_error_p99_ms": rank([abs(e) for e in itl], 0.99),
         "itl_compared": len(itl), "cpu_us_event": outcome.cpu_us_event, "cpu_s": outcome.cpu_s, "wall_s": outcome.wall_s,
-        "server": outcome.server,
+        "server": outcome.server, "load_1min": outcome.load_1min,
     }  # fmt: skip
 
 
