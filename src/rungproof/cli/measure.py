@@ -16,7 +16,7 @@ from rungproof.records.codec import plain
 from rungproof.records.errors import ConfigError
 
 INTERRUPTED = 130
-HIGHEST = 1024  # connections at once
+HIGHEST = 4096  # connections at once; above 1,024 several processes share them
 
 
 def add_options(to: argparse.ArgumentParser) -> None:

@@ -1,0 +1,46 @@
+"""An item that takes too long ends: its batches share one deadline, and what was sent before it stays in the raw file."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from measure.test_simulated_server import serving
+from rungproof.measure.workloads import attempt
+from rungproof.records import raw
+from rungproof.records.formats import Reason
+from rungproof.records.requests import BatchPlan, Body
+
+
+@pytest.mark.parametrize(
+    ("cell_s", "status", "sent"), [(20.0, "measured", 4), (0.5, "failed", 2), (0.2, "measured", 1)]
+)
+def test_batches_of_an_item_share_one_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cell_s: float, status: str, sent: int
+) -> None:
+    """Between batches the deadline fails the item; inside one it ends the request as a timeout, which the judge finds."""
+    planned = tuple(
+        BatchPlan(f"b{i}", (Body("k", {"model": "S38", "prompt": [i], "max_tokens": 12, "stream": True}),))
+        for i in range(4)
+    )
+    monkeypatch.setattr(attempt, "batches", lambda *_: planned)
+    monkeypatch.setattr(attempt, "read_prompts", lambda *_: {})
+    (tmp_path / "prompts").write_text("{}")
+    folder: Any = SimpleNamespace(prompts=lambda *_: tmp_path / "prompts")
+    plan: Any = SimpleNamespace(limits={"request_deadline_s": 10.0, "idle_s": 5.0, "cell_deadline_s": cell_s})
+    item: Any = SimpleNamespace(id="i", arm="a", workload="w", spec={"kind": "depth", "tokens": 12})
+    path = tmp_path / "raw.jsonl.gz"
+    with serving(tmp_path) as server:
+        asked: Any = SimpleNamespace(session="s", boot="b", model="m", url=f"http://127.0.0.1:{server.port}")
+        monkeypatch.setattr(attempt, "read_metrics", lambda *_, **__: raw.Metrics("before", 1, True, ""))
+        if cell_s == 0.5:  # two batches of about 0.2 s each, then the clock says that the time is over
+            clock = iter([0.0, 0.0, 0.0, 0.1, 0.2, 0.3, 0.6, *[0.6] * 50])
+            monkeypatch.setattr(attempt, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+        found, reasons = attempt._measure(folder, asked, item, plan, path, lambda _: None)
+    requests = [line for line in raw.decode(path.read_bytes(), "x") if isinstance(line, raw.Request)]
+    assert (found, len(requests)) == (status, sent)
+    assert [r.end for r in requests] == (["timeout"] if cell_s == 0.2 else ["framed"] * sent)
+    assert reasons == (
+        (Reason("cell deadline", "2 of 4 batches", "all within 0.5 s", "i"),) if status == "failed" else ()
+    )
