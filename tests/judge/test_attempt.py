@@ -48,11 +48,22 @@ def wait(kit: Kit, wait_ns: int | None) -> None:
     kit.swap(n, wait_ns=wait_ns)
 
 
-def test_a_wait_that_moves_no_number_is_no_reason() -> None:
-    """Two milliseconds in a batch are the scheduler's ordinary grain."""
+WAITS = {
+    "the scheduler's ordinary grain moves no number": (2_000_000, "vllm", 0),
+    "a wait that may have moved a number": (2_000_001, "vllm", 1),
+    "a kernel that does not tell is not taken for no wait": (None, "vllm", 1),
+    "times of the simulated server mean nothing": (90_000_000, "simulated", 0),
+    "and even there the wait must be known": (None, "simulated", 1),
+}
+
+
+@pytest.mark.parametrize(("wait_ns", "engine", "count"), WAITS.values(), ids=WAITS)
+def test_a_client_without_a_processor_is_told(wait_ns: int | None, engine: str, count: int) -> None:
+    """What arrives while the client waits is merged and stamped late, so more than 1 % of a batch's time is a reason."""
     kit = Kit(ladder_item())
-    wait(kit, 2_000_000)
-    assert judged(kit).state == "accepted"
+    wait(kit, wait_ns)
+    found = batch_reasons(judged(kit).batches, replace(kit.server, launch={"engine": engine}))
+    assert [reason.what for reason in found] == ["client waited for a processor"] * count
 
 
 BREAKS: dict[str, tuple[Callable[[Kit], object], str]] = {
@@ -66,7 +77,6 @@ BREAKS: dict[str, tuple[Callable[[Kit], object], str]] = {
         lambda k: k.lines.append(next(x for x in k.lines if isinstance(x, raw.Batch))),
         "a batch stands twice",
     ),
-    "the client waited for a processor": (lambda k: wait(k, 2_000_001), "client waited for a processor"),
     "nobody knows how long the client waited": (lambda k: wait(k, None), "client waited for a processor"),
     "another body was sent": (lambda k: k.swap(first_request(k), body='{"prompt":"other"}'), "another body was sent"),
     "a stream was cut": (
@@ -164,7 +174,7 @@ def test_streams_that_were_not_at_once_are_no_rung() -> None:
     result = judged(Kit(ladder_item()))
     passes = [b for b in result.batches if b.batch.startswith("pass-")]
     assert {(b.in_flight, b.decoding, b.dispatch_ns) for b in passes} == {(2, 2, 0)}
-    (reason,) = batch_reasons([replace(passes[0], in_flight=1), *passes[1:]])
+    (reason,) = batch_reasons([replace(passes[0], in_flight=1), *passes[1:]], Kit(ladder_item()).server)
     assert (reason.what, reason.found, reason.expected) == ("streams in flight", "1", "2")
 
 
