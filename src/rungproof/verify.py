@@ -138,12 +138,12 @@ def _canary_raw(read: Any, facts: Any, outcome: Outcome) -> None:
 
 
 def _verdicts(plan: Any, lying: dict[str, Any], sessions: dict[str, Any]) -> list[Any]:
-    """Verdicts of all gates whose two sides have a record, then the campaign-wide counts, in the order of a summary."""
+    """Verdicts of all gates, in the order of the plan: those of a comparison only where both sides have a record."""
     room = _room("judge.verdicts")
-    gates = [g for g in plan.gates if lying[g.subject[0]] and lying[g.oracle[0]]]
-    made = [room.gate_verdict(g, lying[g.subject[0]], lying[g.oracle[0]]) for g in gates]
+    recorded = {key for key, of in lying.items() if of}
     records = [one for item in plan.items for one in lying[item.id]]
-    return made + list(room.soundness_verdicts(records, {n: (s.files, s.inputs) for n, s in sessions.items()}))
+    files = {n: (s.files, s.inputs) for n, s in sessions.items()}
+    return [room.gate_verdict(g, records, files) for g in plan.gates if g.judgeable(recorded)]
 
 
 def _summary(plan: Any, lying: dict[str, Any], verdicts: list[Any], sessions: dict[str, Any], said: Any) -> Any:

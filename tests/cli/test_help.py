@@ -39,6 +39,7 @@ def test_the_commands_are_all_there() -> None:
     assert set(EVERY) == {
         "rungproof", "rungproof plan", "rungproof status", "rungproof verify", "rungproof lane", "rungproof lane show", "rungproof measure",
         "rungproof completion", "rungproof selftest", "rungproof selftest client",
+        "rungproof gates", "rungproof explain", "rungproof suite", "rungproof suite tie",
     }  # fmt: skip
 
 

@@ -28,7 +28,7 @@ RUNG_KEYS = {
 }  # fmt: skip
 REQUEST_KEYS = {
     "batch", "key", "state", "reasons", "token_ids", "completion_tokens", "prompt_tokens", "cached_tokens", "finish_reason", "text", "sent_ns",
-    "ttft_ns", "last_token_ns", "decode_rate", "steps", "step_median_ns", "content_ttft_ns", "reasoning_tokens", "end_ns",
+    "ttft_ns", "last_token_ns", "decode_rate", "steps", "step_median_ns", "content_ttft_ns", "reasoning_tokens", "end_ns", "body_sha256", "margins",
 }  # fmt: skip
 IDENTITY_KEYS = {"k", "n", "sites_k", "sites_n", "minority_share", "divergences", "cannot"}
 PASS_KEYS = {

@@ -9,10 +9,10 @@ from rungproof.judge.attempt import judge_attempt
 from rungproof.judge.gates import judge_gate
 from rungproof.judge.numbers import detail_of
 from rungproof.judge.points import Findings, _earlier
-from rungproof.judge.soundness import SessionFiles, soundness
+from rungproof.judge.soundness import SessionFiles, judge_count
 from rungproof.judge.use import in_use, pick
-from rungproof.records.formats import Judged, Reason
-from rungproof.records.plan import Gate, Item
+from rungproof.records.formats import Judged, Reason, Verdict
+from rungproof.records.plan import COUNTS, Gate, Item
 
 RUNG = Gate(
     "rung.base.a.ladder.c2", "ladder_rung", "t", ("base.a/ladder/c2",), ("base.a/ladder/c2",), ("base/ladder/c2",)
@@ -120,20 +120,38 @@ def test_a_skipped_side_skips_the_gate() -> None:
     assert judge_gate(RUNG, j, j, ()).state == "skipped"
 
 
-def test_soundness_counts_and_finds() -> None:
-    """The campaign-wide counts are 1 of 1 where all is well, name what is off, and are invalid over nothing."""
+def counted(records: list[Judged], sessions: list[SessionFiles]) -> dict[str, Verdict]:
+    """The verdicts of all counting gates over one rung."""
+    gates = [Gate(kind, kind, "t", ("base.a/ladder/c2",), (), ("base/ladder/c2", "base/ladder/c4")) for kind in COUNTS]
+    return {gate.id: judge_count(gate, records, sessions, ()) for gate in gates}
+
+
+def test_counting_gates_count_and_find() -> None:
+    """All of all where all is well; what is off is named and stops its own point; over nothing they are invalid and stop all they guard."""
     kit = Kit(ladder_item())
     good = judge_attempt(kit.item, LAUNCH, kit.expected, kit.evidence(), "judge")
     files = SessionFiles(kit.server, kit.before, kit.after)
-    by_kind = {v.kind: v for v in soundness([good], [files], ())}
+    by_kind = counted([good], [files])
     assert {v.state for v in by_kind.values()} == {"qualified"}
+    assert {v.stops for v in by_kind.values()} == {()}
     assert (by_kind["cache_zero"].k, by_kind["cache_zero"].n) == (6, 6)
     hit = replace(good, requests=(replace(good.requests[0], cached_tokens=None), *good.requests[1:]))
-    assert {v.kind: v for v in soundness([hit], [files], ())}["cache_zero"].k == 5
-    assert {v.state for v in soundness([], [], ())} == {"invalid"}
-    assert {v.kind: v.state for v in soundness([good], [SessionFiles(kit.server, kit.before, None)], ())}[
-        "canaries"
-    ] == "invalid"
+    assert (counted([hit], [files])["cache_zero"].k, counted([hit], [files])["cache_zero"].stops) == (
+        5,
+        ("base/ladder/c2",),
+    )
+    nothing = counted([], [])
+    assert {v.state for v in nothing.values()} == {"invalid"}
+    assert {v.stops for v in nothing.values()} == {("base/ladder/c2", "base/ladder/c4")}
+    assert counted([good], [SessionFiles(kit.server, kit.before, None)])["canaries"].state == "invalid"
+    bare = SessionFiles(replace(kit.server, knobs=()), kit.before, kit.after)
+    assert counted([good], [bare])["configuration"].state == "invalid"
+
+
+def test_only_a_counting_gate_counts() -> None:
+    """A gate that compares is refused."""
+    with pytest.raises(ValueError, match="expected one that counts"):
+        judge_count(RUNG, [], [], ())
 
 
 def test_the_newest_accepted_record_is_in_use() -> None:

@@ -264,8 +264,8 @@ def _verdict(
 ) -> Verdict:
     passes = ((k // 2, n // 2), (k - k // 2, n - n // 2))
     return Verdict(
-        gate, kind, title, state, k, n, k, n, bound, why, off, passes, 0.0 if kind == "base_repeat" else None, (), ()
-    )
+        gate, kind, title, state, k, n, k, n, bound, why, off, passes, 0.0 if kind == "base_repeat" else None, (), (), (), bound,
+    )  # fmt: skip
 
 
 def _history(points: Sequence[Point]) -> tuple[HistoryRow, ...]:

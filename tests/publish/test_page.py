@@ -31,11 +31,11 @@ def test_the_same_summary_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_a_large_campaign_stays_light() -> None:
-    """A campaign of 6 servers and more than 60 points, each with its steps, is one file under 165 kB."""
+    """A campaign of 6 servers and more than 60 points, each with its steps, is one file under 190 kB."""
     summary = large()
     assert len(summary.sessions) == 6
     assert len(summary.points) >= 3 * (len(MORE_DEPTHS) + len(MORE_RUNGS)) == 60
-    assert len(html(summary).encode()) < 165_000
+    assert len(html(summary).encode()) < 190_000
 
 
 def test_every_qualified_number_is_a_claim_linked_to_its_evidence() -> None:

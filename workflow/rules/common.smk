@@ -14,7 +14,7 @@ from rungproof.plan.estimate import describe, expected_seconds
 from rungproof.plan.targets import sessions_needed
 from rungproof.publish.words import closing
 from rungproof.records.errors import RungproofError
-from rungproof.records.plan import split_session
+from rungproof.records.plan import COUNTS, split_session
 
 ROOT = Path(workflow.basedir)
 LIBRARY = Path(rungproof.__file__).parent

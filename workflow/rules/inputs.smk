@@ -128,13 +128,13 @@ def gate_of(wildcards):
 
 
 def verdict_files(study):
+    """Verdicts of all gates, in the order of the plan; a comparison without a record on one side has none, and so no verdict."""
     used = {item.id for item in used_items(study)}
-    gates = [
-        g.id
-        for g in plan(campaign_of(study)).gates
-        if g.subject[0] in used and g.oracle[0] in used
+    return [
+        of_study(study, "verdicts", f"{gate.id}.json")
+        for gate in plan(campaign_of(study)).gates
+        if gate.judgeable(used)
     ]
-    return [of_study(study, "verdicts", f"{name}.json") for name in gates + SOUNDNESS]
 
 
 def campaign_files(name):

@@ -1,8 +1,6 @@
 # From closed sessions to judged and accepted records, and from those to verdicts. Cheap, and remade when the judge changes.
 # Needs: results/<study>/sessions/. Makes: sessions/*/judged/, accepted/, verdicts/.
 
-SOUNDNESS = ["canaries", "configuration", "population", "cache_zero", "preemption_zero"]
-
 
 rule judge:
     input:
@@ -59,12 +57,13 @@ rule remeasured:
 
 rule gate:
     input:
-        subject=lambda wildcards: judged_files(
-            wildcards.study, gate_of(wildcards).subject[0]
-        ),
-        oracle=lambda wildcards: judged_files(
-            wildcards.study, gate_of(wildcards).oracle[0]
-        ),
+        judged=lambda wildcards: [
+            path
+            for item_id in dict.fromkeys(
+                gate_of(wildcards).subject + gate_of(wildcards).oracle
+            )
+            for path in judged_files(wildcards.study, item_id)
+        ],
     output:
         verdict="<results>/{study}/verdicts/{gate}.json",
     log:
@@ -75,12 +74,12 @@ rule gate:
         "../../envs/orchestrator.yaml"
     params:
         judge=JUDGE,
-        gate=lambda wildcards: resolve.as_text(gate_of(wildcards)),
+        gates=lambda wildcards: [resolve.as_text(gate_of(wildcards))],
     script:
         "../scripts/gate.py"
 
 
-rule soundness:
+use rule gate as counting_gates with:
     input:
         judged=lambda wildcards: [
             path
@@ -88,12 +87,13 @@ rule soundness:
             for path in judged_files(wildcards.study, item.id)
         ],
     output:
-        expand("<results>/{{study}}/verdicts/{kind}.json", kind=SOUNDNESS),
+        expand("<results>/{{study}}/verdicts/{gate}.json", gate=COUNTS),
     log:
-        "<results>/{study}/logs/gates/soundness.log",
-    conda:
-        "../../envs/orchestrator.yaml"
+        "<results>/{study}/logs/gates/counting.log",
     params:
         judge=JUDGE,
-    script:
-        "../scripts/soundness.py"
+        gates=lambda wildcards: [
+            resolve.as_text(gate)
+            for gate in plan(campaign_of(wildcards.study)).gates
+            if gate.kind in COUNTS
+        ],

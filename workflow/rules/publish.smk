@@ -1,7 +1,7 @@
 # The summary of a campaign, its tables and its page: pure functions of judged records, verdicts and session files.
 # Needs: judged/, verdicts/. Makes: summary.json, tables/*.parquet, page/.
 
-TABLES = ["campaigns", "sessions", "requests", "tokens", "rungs", "verdicts"]
+TABLES = ["campaigns", "sessions", "requests", "tokens", "rungs", "passes", "verdicts"]
 
 
 rule summary:

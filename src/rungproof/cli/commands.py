@@ -36,9 +36,14 @@ COMMANDS = (
 Show what the next call of a campaign would do: which fresh servers it starts, what it measures
 on each, about how many minutes and how much disk that takes. Nothing is started or written.
 What already has a result is not measured again, so it is not listed.
+With --power, also how many fresh servers and minutes a wanted half-width would cost.
 """,
-        ("rungproof plan campaign_v2", "rungproof plan campaign_v2 --host simulated"),
-        inspect.add_options,
+        (
+            "rungproof plan campaign_v2",
+            "rungproof plan campaign_v2 --host simulated",
+            "rungproof plan campaign_v2 --power 0.5 --spread 1",
+        ),
+        inspect.add_plan_options,
         inspect.plan,
     ),
     Command(
@@ -52,6 +57,50 @@ outputs and its first reason. Then what the next call would measure.
         ("rungproof status campaign_v2",),
         inspect.add_options,
         inspect.status,
+    ),
+    Command(
+        ("gates",),
+        "every gate with its state, figures and reasons",
+        """\
+List every gate of a campaign: its rule, its state, the sites (prompts) and outputs that were
+identical, what the sites support at 95 % confidence, and how many of the points it guards it
+stops. A gate without a verdict, or whose files have changed since, has not passed.
+Exit code 1 where one has not passed.
+""",
+        ("rungproof gates campaign_v2", "rungproof gates campaign_v2 --bound 99", "rungproof gates campaign_v2 --json"),
+        inspect.add_gates_options,
+        inspect.gates,
+    ),
+    Command(
+        ("explain",),
+        "why a point is withheld or invalid, and what to try",
+        """\
+Tell in words why a point is what it is: where its outputs left their oracle, how they went on,
+what else broke at that batch shape, and what to try.
+""",
+        ("rungproof explain campaign_v2 bf16/ladder/c4",),
+        inspect.add_explain_options,
+        inspect.explain,
+    ),
+    Command(
+        ("suite",),
+        "suites made from what was measured",
+        "A suite is a file of prompts under config/suites/.\n",
+        ("rungproof suite tie campaign_v2 bf16/ladder/c16 --id ties-bf16",),
+        _none,
+        None,
+    ),
+    Command(
+        ("suite", "tie"),
+        "the prompts that broke at a rung, with how often",
+        """\
+Write a suite of those prompts of a rung whose outputs left the oracle, with how many of their
+outputs did. Run the rung many times first (passes up to 20); then name the suite in a workload,
+with `copies` to send each prompt several times at once.
+""",
+        ("rungproof suite tie campaign_v2 bf16/ladder/c16 --id ties-bf16",),
+        inspect.add_tie_options,
+        inspect.tie,
     ),
     Command(
         ("verify",),

@@ -1,4 +1,4 @@
-"""Commands that read: plan, status, verify."""
+"""Commands on a campaign: plan, status, gates, explain, suite tie, verify."""
 
 import argparse
 import sys
@@ -10,7 +10,9 @@ from rich.text import Text
 
 import rungproof
 from rungproof import verify as verifier
-from rungproof.cli import need
+from rungproof.cli import gates as gate_words
+from rungproof.cli import need, power
+from rungproof.cli import suite as suite_words
 from rungproof.cli.words import clean, clean_lines, console
 from rungproof.config.base import read_yaml
 from rungproof.config.load import Loaded, load, read_run
@@ -28,10 +30,32 @@ LIBRARY = Path(rungproof.__file__).parent
 
 def add_options(to: argparse.ArgumentParser) -> None:
     """The options of plan and status."""
+    add_campaign(to, optional=True)
+
+
+def add_plan_options(to: argparse.ArgumentParser) -> None:
+    """The options of plan."""
+    add_options(to)
     to.add_argument(
-        "campaign", nargs="?", default="campaign_v2", metavar="CAMPAIGN",
-        help="file under config/campaigns/, without .yaml (default: %(default)s)",
-    )  # fmt: skip
+        "--power", type=float, metavar="PERCENT", help="how many fresh servers this half-width of the headline costs"
+    )
+    to.add_argument(
+        "--spread",
+        type=float,
+        metavar="PERCENT",
+        help="how far servers differ (standard deviation); default: as measured so far",
+    )
+
+
+def add_campaign(to: argparse.ArgumentParser, optional: bool) -> None:
+    """The campaign, its host and the checkout."""
+    if optional:
+        to.add_argument(
+            "campaign", nargs="?", default="campaign_v2", metavar="CAMPAIGN",
+            help="file under config/campaigns/, without .yaml (default: %(default)s)",
+        )  # fmt: skip
+    else:
+        to.add_argument("campaign", metavar="CAMPAIGN", help="file under config/campaigns/, without .yaml")
     to.add_argument("--host", default="", metavar="HOST", help="host profile instead of the campaign's own")
     to.add_argument("--root", type=Path, default=Path(), metavar="DIR", help="the checkout (default: this folder)")
 
@@ -53,6 +77,9 @@ def plan(options: argparse.Namespace) -> int:
     print(clean_lines(describe(the_plan, todo, costs, flags, build)))
     for line in need.describe(the_plan, todo, costs, flags, build, study):
         print(line)
+    if options.power is not None:
+        for line in power.describe(the_plan, study, options.power, options.spread, costs, flags):
+            print(line)
     return 0
 
 
@@ -66,6 +93,42 @@ def status(options: argparse.Namespace) -> int:
         print(clean(f"{study}: no summary yet; run: snakemake {options.campaign} --cores 1"))
     print(clean_lines(describe(the_plan, todo, loaded.host.costs, processor_flags(), build)))
     return 0
+
+
+def gates(options: argparse.Namespace) -> int:
+    """List every gate of a campaign with its state, figures and reasons; exit code 1 where one has not passed."""
+    _, the_plan, _, study, _ = _planned(options)
+    return gate_words.gates(options, the_plan, study)
+
+
+def explain(options: argparse.Namespace) -> int:
+    """Tell why a point is qualified, withheld, invalid, failed or missing."""
+    _, _, _, study, _ = _planned(options)
+    return gate_words.explain(options, study)
+
+
+def tie(options: argparse.Namespace) -> int:
+    """Write a suite of the prompts that broke at a rung."""
+    _, the_plan, _, study, _ = _planned(options)
+    return suite_words.tie(options, the_plan, study)
+
+
+def add_tie_options(to: argparse.ArgumentParser) -> None:
+    """The options of suite tie."""
+    add_campaign(to, optional=False)
+    suite_words.add_options(to)
+
+
+def add_gates_options(to: argparse.ArgumentParser) -> None:
+    """The options of gates."""
+    add_options(to)
+    gate_words.add_options(to)
+
+
+def add_explain_options(to: argparse.ArgumentParser) -> None:
+    """The options of explain."""
+    add_campaign(to, optional=False)
+    gate_words.add_explain_options(to)
 
 
 def points_table(summary: Summary) -> Table:

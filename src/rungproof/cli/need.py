@@ -8,6 +8,7 @@ from rungproof.config.sections import Costs
 from rungproof.plan.estimate import expected_seconds, to_build
 from rungproof.plan.missing import Todo
 from rungproof.records.plan import Item, Plan
+from rungproof.records.requests import counts
 
 # Seen in a campaign on a real server: raw bytes compressed, the judged record with its copy, and tables.
 TOKEN_BYTES = 100
@@ -16,12 +17,18 @@ SESSION_BYTES = 200_000
 
 def tokens_of(item: Item) -> int:
     """Most tokens that an item's requests can give."""
-    spec = item.spec
-    if spec["kind"] == "strict":
-        return len(item.rules["classes"]) * int(spec["cap"])
-    if spec["kind"] == "depth":
-        return 3 * int(spec["tokens"])
-    return int(spec["concurrency"]) * (1 + int(spec["passes"])) * int(spec["tokens"])
+    requests, tokens = counts(item.spec, _prompts(item))
+    return requests * tokens
+
+
+def requests_of(item: Item) -> int:
+    """How many requests an item sends."""
+    return counts(item.spec, _prompts(item))[0]
+
+
+def _prompts(item: Item) -> int:
+    """Prompts of a strict suite, or the three texts of a depth."""
+    return len(item.rules["classes"]) if item.spec["kind"] == "strict" else 3
 
 
 def results_bytes(todo: Todo) -> int:
@@ -44,14 +51,6 @@ def describe(plan: Plan, todo: Todo, costs: Costs, flags: frozenset[str], build:
     if setup:
         lines.append(f"    {'setting up':<{width}}  {costs.setup_s / 60:5.1f} min")
     return [*lines, *_disk(setup * 1e9, results_bytes(todo), build, results)]
-
-
-def requests_of(item: Item) -> int:
-    """How many requests an item sends."""
-    spec = item.spec
-    if spec["kind"] == "strict":
-        return len(item.rules["classes"])
-    return 3 if spec["kind"] == "depth" else int(spec["concurrency"]) * (1 + int(spec["passes"]))
 
 
 def _disk(setup: float, results: int, build_folder: Path, results_folder: Path) -> list[str]:

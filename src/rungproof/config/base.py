@@ -54,6 +54,11 @@ def read_yaml(path: Path) -> Any:
         raise ConfigError(f"{path}{at}: not valid YAML: {getattr(error, 'problem', error)}") from error
 
 
+def yaml_text(value: dict[str, Any]) -> str:
+    """Plain values as YAML, keys in their order."""
+    return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120))
+
+
 def read_section(cls: type[S], path: Path) -> S:
     """One file as one section. Raises ConfigError that lists every wrong key at once."""
     return check_section(cls, read_yaml(path), str(path))

@@ -7,10 +7,9 @@ from typing import Any
 
 from rungproof.config.base import check_section, read_section
 from rungproof.config.sections import Campaign, Host, Ladder, Lane, Model, Run, Workload
-from rungproof.config.suites import CanarySuite, LadderSuite, LongSuite, StrictSuite, read_suite, suite_digest
+from rungproof.config.suites import AnySuite, LadderSuite, TieSuite, read_suite, suite_digest
+from rungproof.config.workloads import Probe
 from rungproof.records.errors import ConfigError
-
-AnySuite = StrictSuite | LadderSuite | LongSuite | CanarySuite
 
 
 @dataclass(frozen=True)
@@ -91,10 +90,14 @@ def load(root: Path, name: str, host: str = "") -> Loaded:
         suites[work.suite] = read_suite(folder / "suites", work.suite, work.kind)
     for key, work in workloads.items():
         suite = suites[work.suite]
-        if isinstance(work, Ladder) and isinstance(suite, LadderSuite) and work.rungs[-1] > len(suite.openers):
+        if not isinstance(work, Ladder | Probe) or not isinstance(suite, LadderSuite | TieSuite):
+            continue
+        wanted = work.rungs[-1] // work.copies if isinstance(work, Ladder) else work.prompts
+        if wanted > suite.size:
+            where = "rungs" if isinstance(work, Ladder) else "prompts"
             raise ConfigError(
-                f"config/campaigns/{name}.yaml: workloads.{key}.rungs: found {work.rungs[-1]}; suite {work.suite} makes at most "
-                f"{len(suite.openers)} unique prompts. Lower the rung or add openers to config/suites/{work.suite}.yaml."
+                f"config/campaigns/{name}.yaml: workloads.{key}.{where}: found {wanted}; suite {work.suite} makes at most "
+                f"{suite.size} unique prompts. Lower it or add openers to config/suites/{work.suite}.yaml."
             )
     digests = {key: suite_digest(suite, folder / "suites") for key, suite in suites.items()}
     return Loaded(name, campaign, host_name, profile, lanes, models, workloads, suites, digests, root)

@@ -15,6 +15,7 @@ SCHEMAS: dict[str, type[BaseModel]] = {
     "campaign": sections.Campaign,
     "suite-strict": suites.StrictSuite,
     "suite-ladder": suites.LadderSuite,
+    "suite-tie": suites.TieSuite,
     "suite-long": suites.LongSuite,
     "suite-canary": suites.CanarySuite,
 }

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PositiveFloat, PositiveInt, StringConstraints, model_validator
 
 from rungproof.config.base import NAME, Section
+from rungproof.config.workloads import Probe, Rungs, Short
 
 Name = Annotated[str, StringConstraints(pattern=NAME)]
 Argument = bool | int | float | str | dict[str, Any] | list[Any]
@@ -145,6 +146,10 @@ class Strict(Section):
     suite: Name = Field(description="File under config/suites/.")
     cap: PositiveInt = Field(description="Most tokens an answer may have.")
     window: int = Field(100, ge=2, description="Tokens of the decode-rate window; window - 1 intervals.")
+    spread_limit: PositiveFloat | None = Field(
+        None,
+        description="Largest difference of two fresh servers' headlines over their mean; past it the next call measures a third. None: no limit.",
+    )
 
     @model_validator(mode="after")
     def _window_fits(self) -> "Strict":
@@ -176,14 +181,23 @@ class Ladder(Section):
 
     kind: Literal["ladder"]
     suite: Name = Field(description="File under config/suites/ of kind ladder.")
-    rungs: list[PositiveInt] = Field(min_length=1, description="Concurrency levels, ascending.")
+    rungs: Rungs = Field(
+        min_length=1, description="Concurrency levels, ascending: a list, or `first`, `last` and `step` of dense ones."
+    )
     passes: int = Field(ge=1, le=20, description="How many times each rung is run on a server.")
     tokens: PositiveInt = Field(128, description="Tokens of each answer (ignore_eos).")
     window: int = Field(100, ge=2, description="Tokens of the decode-rate window.")
-    exact: Literal["every-pass"] = Field(
-        "every-pass", description="Which passes must be identical for the rung to qualify."
+    exact: Literal["every-pass", "pooled"] | Annotated[list[PositiveInt], Field(min_length=1)] = Field(
+        "every-pass",
+        description="Which passes must be identical for the rung to qualify: each, all outputs pooled, or those named, counted from 1.",
     )
-    shown: Literal["last", "first"] = Field("last", description="Which pass's value is shown, fixed before the run.")
+    stagger_ms: float = Field(
+        0.0, ge=0, description="Time between the sending of one request and the next [ms]; 0: all at once."
+    )
+    copies: PositiveInt = Field(1, description="How many byte-identical requests each prompt of a pass is sent as.")
+    shown: Literal["last", "first", "pooled", "median"] | PositiveInt = Field(
+        "last", description="Which pass's value is shown, or which statistic of all passes; fixed before the run."
+    )
     min_distinct: PositiveInt = Field(
         16, description="Fewest distinct token ids of an oracle answer; below it the prompt is degenerate and refused."
     )
@@ -192,10 +206,18 @@ class Ladder(Section):
     def _ascending(self) -> "Ladder":
         if sorted(set(self.rungs)) != self.rungs:
             raise ValueError("rungs must ascend without repeats")
+        if off := [c for c in self.rungs if c % self.copies]:
+            raise ValueError(f"rung {off[0]} is no multiple of the {self.copies} copies of each prompt")
+        named = [
+            *(self.exact if isinstance(self.exact, list) else []),
+            *([self.shown] if isinstance(self.shown, int) else []),
+        ]
+        if named and max(named) > self.passes:
+            raise ValueError(f"exact or shown names pass {max(named)}; there are {self.passes}")
         return self
 
 
-Workload = Annotated[Strict | Depth | Ladder, Field(discriminator="kind")]
+Workload = Annotated[Strict | Depth | Ladder | Short | Probe, Field(discriminator="kind")]
 
 
 class Session(Section):
@@ -243,6 +265,7 @@ class Campaign(Section):
                 for w in s.workloads
                 if w not in first.workloads
             ]
+        problems += self._short_problems()
         problems += [
             f"session {arm}.{rep} is planned twice" for arm, rep in sorted(set(seats)) if seats.count((arm, rep)) > 1
         ]
@@ -251,6 +274,23 @@ class Campaign(Section):
         if problems:
             raise ValueError("; ".join(dict.fromkeys(problems)))
         return self
+
+    def _short_problems(self) -> list[str]:
+        """A sweep of short prompts that leaves out a length at which a draft of that depth is special."""
+        found = []
+        for session in self.sessions:
+            arm = self.arms.get(session.arm)
+            for name in session.workloads:
+                work = self.workloads.get(name)
+                if not isinstance(work, Short) or arm is None or arm.speculation is None:
+                    continue
+                depth = arm.speculation.depth
+                found += [
+                    f"workload {name!r} lacks length {n}; arm {session.arm!r} drafts {depth}, so it needs 1 to {depth + 2}"
+                    for n in range(1, depth + 3)
+                    if n not in work.lengths
+                ][:1]
+        return found
 
     def _arm_problems(self, name: str, arm: Arm, order: list[str]) -> list[str]:
         if name not in order:

@@ -1,11 +1,12 @@
 """Suites: prompts as data, each with an id, and the digest by which records name it."""
 
+import typing
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, PositiveInt, model_validator
 
-from rungproof.config.base import Section, read_section
+from rungproof.config.base import Section, check_section, read_yaml
 from rungproof.config.sections import Name
 from rungproof.records.codec import digest, sha256
 from rungproof.records.errors import ConfigError
@@ -67,6 +68,11 @@ class LadderSuite(Section):
     openers: list[str] = Field(min_length=1)
     prompts: list[LadderPrompt] = Field(min_length=1)
 
+    @property
+    def size(self) -> int:
+        """How many unique prompts it makes."""
+        return len(self.openers)
+
     @model_validator(mode="after")
     def _distinct(self) -> "LadderSuite":
         if len(set(self.openers)) != len(self.openers):
@@ -80,6 +86,45 @@ class LadderSuite(Section):
                 f"suite {self.id}: {count} unique prompts are needed, it has {len(self.openers)} openers; add openers"
             )
         return [f"{self.openers[i]} {self.prompts[i % len(self.prompts)].text}" for i in range(count)]
+
+
+class TiePrompt(Section):
+    """One prompt that broke: `broke` of its `of` outputs left the oracle when the suite was made."""
+
+    id: Name
+    text: str = Field(min_length=1)
+    broke: PositiveInt
+    of: PositiveInt
+
+
+class TieSuite(Section):
+    """Prompts of a ladder whose outputs broke, with how often, as `rungproof suite tie` writes it. `made_from`: which rung of which campaign."""
+
+    id: Name
+    kind: Literal["tie"]
+    source: str = Field(min_length=1)
+    licence: str = Field(min_length=1)
+    made_from: str = Field(min_length=1)
+    prompts: list[TiePrompt] = Field(min_length=1)
+
+    @property
+    def size(self) -> int:
+        """How many unique prompts it has."""
+        return len(self.prompts)
+
+    @model_validator(mode="after")
+    def _distinct(self) -> "TieSuite":
+        if len({prompt.text for prompt in self.prompts}) != len(self.prompts):
+            raise ValueError("texts must all differ; verbatim copies are made by `copies` of the workload")
+        return self
+
+    def unique(self, count: int) -> list[str]:
+        """The first `count` prompts. Raises ConfigError when there are fewer."""
+        if count > len(self.prompts):
+            raise ConfigError(
+                f"suite {self.id}: {count} unique prompts are needed, it has {len(self.prompts)}; use more copies or a lower rung"
+            )
+        return [prompt.text for prompt in self.prompts[:count]]
 
 
 class LongSuite(Section):
@@ -103,15 +148,20 @@ class CanarySuite(Section):
     checks: list[CanaryCheckSpec] = Field(min_length=1)
 
 
-KINDS: dict[str, type[StrictSuite] | type[LadderSuite] | type[LongSuite] | type[CanarySuite]] = {
-    "strict": StrictSuite, "ladder": LadderSuite, "depth": LongSuite, "canary": CanarySuite,
+AnySuite = StrictSuite | LadderSuite | TieSuite | LongSuite | CanarySuite
+KINDS: dict[str, tuple[type[AnySuite], ...]] = {
+    "strict": (StrictSuite,), "ladder": (LadderSuite, TieSuite), "probe": (LadderSuite, TieSuite), "depth": (LongSuite,),
+    "short": (LongSuite,), "canary": (CanarySuite,),
 }  # fmt: skip
 
 
-def read_suite(folder: Path, name: str, wanted: str) -> StrictSuite | LadderSuite | LongSuite | CanarySuite:
+def read_suite(folder: Path, name: str, wanted: str) -> AnySuite:
     """The suite NAME.yaml for a workload kind (or "canary"). Raises ConfigError for a suite of another kind or one that lies about its id."""
     path = folder / f"{name}.yaml"
-    suite = read_section(KINDS[wanted], path)
+    value = read_yaml(path)
+    kind = value.get("kind") if isinstance(value, dict) else None
+    fitting = [cls for cls in KINDS[wanted] if kind in typing.get_args(cls.model_fields["kind"].annotation)]
+    suite = check_section((fitting or KINDS[wanted])[0], value, str(path))
     if suite.id != name:
         raise ConfigError(f"{path}: id: found {suite.id!r}; expected {name!r}, the file's own name")
     ids = [

@@ -1,13 +1,14 @@
 """One attempt judged: from its raw bytes to requests, batches and the reasons why it may not be used."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from rungproof.judge import prometheus
+from rungproof.judge.margins import margin_reasons, margins_of
 from rungproof.judge.outcome import batch_of, result_of
 from rungproof.judge.stats import median
 from rungproof.records import raw
-from rungproof.records.codec import digest
+from rungproof.records.codec import digest, sha256
 from rungproof.records.formats import (
     Attempt,
     BatchResult,
@@ -43,10 +44,12 @@ FINER = 20  # the client's stamps must be so many times finer than the step time
 
 @dataclass(frozen=True, slots=True)
 class ExpectedBatch:
-    """One batch as the plan says it must have been sent: (key, exact body bytes as latin-1 text) a request, in order."""
+    """One batch as the plan says it must have been sent: (key, exact body bytes as latin-1 text) a request, in order; delays_ns:
+    by key, how long after the barrier."""
 
     batch: str
     requests: tuple[tuple[str, str], ...]
+    delays_ns: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +83,13 @@ def judge_attempt(
         counters = counter_deltas(evidence.lines)
         reasons += session_reasons(item, launch_sha256, evidence)
         reasons += request_reasons(requests)
-        reasons += batch_reasons(batches, evidence.server)
+        reasons += batch_reasons(batches, evidence.server, staggered=bool(item.spec.get("stagger_ms")))
         reasons += client_reasons(item, evidence.client, evidence.server, requests)
         reasons += sent_as_planned(expected, evidence.lines)
         reasons += counter_reasons(counters, requests)
         reasons += answer_reasons(item, requests)
+        reasons += stagger_reasons(item, expected, evidence.lines)
+        reasons += margin_reasons(requests) if item.spec["kind"] == "probe" else []
     if attempt.status == "measured":
         if evidence.lines is None:
             reasons.append(Reason("no raw file", where=item.id))
@@ -111,31 +116,53 @@ def judge_attempt(
         counters=counters,
         client=evidence.client,
         judge_sha256=judge_sha256,
+        identity_parts=identity_parts(evidence.server),
     )
 
 
-def identity_of(server: Server) -> str:
-    """Digest of what an oracle is bound to beyond the launch: weights by file, packages, engine, kernels, processor."""
-    identity, environment = server.identity, server.environment
+# Arguments that change how a model is laid out over devices or which numbers its kernels work in; never those of speculation.
+LAYOUT = (
+    "tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size", "enable-expert-parallel", "dtype", "quantization",
+    "kv-cache-dtype",
+)  # fmt: skip
+
+
+def identity_parts(server: Server) -> dict[str, str]:
+    """What an oracle is bound to beyond the launch, a digest each: image, parallelism, model files, packages, engine, kernels
+    and their census, processor."""
+    identity, launch = server.identity, server.launch
     model = identity.get("model") or {}
+    arguments = launch.get("arguments") or {}
     bound: dict[str, object] = {name: identity.get(name) for name in ("packages", "engine_version", "kernel", "python")}
-    bound["model files"] = model.get("files") if isinstance(model, dict) else None
-    bound["processor"] = environment.get("cpu_model")
-    return digest(bound)
+    bound["kernel census"] = identity.get("census")
+    bound["image"] = launch.get("image")
+    bound["parallelism"] = {name: arguments[name] for name in LAYOUT if name in arguments}
+    bound["model"] = model.get("files") if isinstance(model, dict) else None
+    bound["processor"] = server.environment.get("cpu_model")
+    return {name.replace("_", " "): digest(value)[:16] for name, value in bound.items()}
+
+
+def identity_of(server: Server) -> str:
+    """One digest over all of `identity_parts`."""
+    return digest(identity_parts(server))
 
 
 def read_raw(item: Item, lines: Sequence[raw.Line]) -> tuple[tuple[RequestResult, ...], tuple[BatchResult, ...]]:
     """Requests and batches of a raw file, in the order in which they were written."""
     spec = item.spec
     tokens = int(spec["cap"] if spec["kind"] == "strict" else spec["tokens"])
-    planned_prompt = int(spec["depth"]) if spec["kind"] == "depth" else None
+    planned_prompt = {"depth": spec.get("depth"), "short": spec.get("length")}.get(spec["kind"])
     results = [
-        result_of(
-            line,
-            window=int(item.rules["window"]),
-            tokens=tokens,
-            exact_length=spec["kind"] != "strict",
-            prompt_tokens=planned_prompt,
+        replace(
+            result_of(
+                line,
+                window=int(item.rules["window"]),
+                tokens=tokens,
+                exact_length=spec["kind"] != "strict",
+                prompt_tokens=planned_prompt,
+            ),
+            body_sha256=sha256(line.body.encode("latin-1", "replace")),
+            margins=margins_of(line) if spec["kind"] == "probe" else (),
         )
         for line in lines
         if isinstance(line, raw.Request)
@@ -245,6 +272,25 @@ def sent_as_planned(expected: Sequence[ExpectedBatch], lines: Sequence[raw.Line]
     return found
 
 
+def stagger_reasons(item: Item, expected: Sequence[ExpectedBatch], lines: Sequence[raw.Line]) -> list[Reason]:
+    """Staggered requests went out when they were planned to: never before, and late by less than half the stagger."""
+    apart_ns = float(item.spec.get("stagger_ms", 0)) * 1e6
+    if not apart_ns:
+        return []
+    starts = {line.batch: line.start_ns for line in lines if isinstance(line, raw.Batch)}
+    delays = {batch.batch: batch.delays_ns for batch in expected}
+    found = []
+    for line in lines:
+        if not isinstance(line, raw.Request) or line.sent_ns is None or line.batch not in starts:
+            continue
+        wanted = delays.get(line.batch, {}).get(line.key, 0)
+        late = line.sent_ns - starts[line.batch] - wanted
+        if len(delays.get(line.batch, {})) > 1 and not 0 <= late < apart_ns / 2:
+            shown, limit = f"{late / 1e6:+.3f} ms off", f"0 to {apart_ns / 2e6:g} ms after its time"
+            found.append(Reason("stagger not kept", shown, limit, f"{line.batch}/{line.key}"))
+    return found
+
+
 def request_reasons(results: Sequence[RequestResult]) -> list[Reason]:
     """Each request complete and without a reason of its own; cached tokens reported, and 0."""
     found = []
@@ -288,16 +334,16 @@ def acceptance(counters: Mapping[str, float | None]) -> tuple[float | None, tupl
     return length, tuple(value / drafts for value in by_position if value is not None)
 
 
-def batch_reasons(batches: Sequence[BatchResult], server: Server) -> list[Reason]:
-    """As many streams in flight at once as were put behind the barrier: else the rung says more than was asked of the server.
-    And a client that had a processor whenever it needed one: else it saw tokens late, and many of them at once. On the simulated
-    server, whose times mean nothing, the wait need only be known."""
+def batch_reasons(batches: Sequence[BatchResult], server: Server, staggered: bool = False) -> list[Reason]:
+    """As many streams in flight at once as were put behind the barrier, unless they were sent apart on purpose: else the rung
+    says more than was asked of the server. And a client that had a processor whenever it needed one: else it saw tokens late,
+    and many of them at once. On the simulated server, whose times mean nothing, the wait need only be known."""
     found = []
     allowed = WAIT_SHARE if server.launch.get("engine") != "simulated" else float("inf")
     for b in batches:
         if b.states.get("complete") != b.planned:
             continue
-        if b.in_flight < b.concurrency:
+        if b.in_flight < b.concurrency and not staggered:
             found.append(
                 Reason("streams in flight", found=str(b.in_flight), expected=str(b.concurrency), where=b.batch)
             )

@@ -66,7 +66,11 @@ def judge_from(read: Read, session: str, item: Item, launch_sha256: str, judge_s
 def expected_batches(item: Item, prompts: dict[str, Any], model: str) -> tuple[ExpectedBatch, ...]:
     """The batches that an item must have sent, bodies as latin-1 text of the bytes, as raw files hold them."""
     return tuple(
-        ExpectedBatch(b.batch, tuple((body.key, body_text(body.body)) for body in b.bodies))
+        ExpectedBatch(
+            b.batch,
+            tuple((body.key, body_text(body.body)) for body in b.bodies),
+            {body.key: body.delay_ns for body in b.bodies},
+        )
         for b in batches(item, prompts, model)
     )
 

@@ -1,53 +1,61 @@
 """The one number that each kind of item gives, from its judged requests and batches."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import fsum
 
 from rungproof.judge.attempt import acceptance
 from rungproof.judge.rates import class_balanced_median
+from rungproof.judge.rungs import Pass, shown_index, shown_value
 from rungproof.judge.stats import median
 from rungproof.records.formats import Judged
 from rungproof.records.plan import Item
 
-UNITS = {"strict": "tok/s", "depth": "tok/s", "ladder": "tok/s"}
-METRICS = {"strict": "decode_rate", "depth": "decode_rate", "ladder": "aggregate"}
+UNITS = {"strict": "tok/s", "depth": "tok/s", "short": "tok/s", "ladder": "tok/s", "probe": ""}
+METRICS = {"strict": "decode_rate", "depth": "decode_rate", "short": "decode_rate", "ladder": "aggregate"}
 
 
 def value_of(item: Item, judged: Judged) -> float | None:
     """The published number of an item, or None where it cannot be had (a request too short for the window, a lost request).
 
-    strict: median of the class medians of the decode rate [tokens/s]. depth: median of the decode rate over the texts
-    [tokens/s]. ladder: aggregate of the pass that the rules name [tokens/s]: completion tokens over wall time of the batch.
+    strict: median of the class medians of the decode rate [tokens/s]. depth, short: median of the decode rate over
+    the texts or prompts [tokens/s]. ladder: aggregate of the pass, or passes, that the rules name [tokens/s]: completion tokens over wall time.
     """
     kind = item.spec["kind"]
+    if kind == "probe":
+        return None
     if kind == "ladder":
-        shown = shown_pass(item, judged)
-        return shown[0] if shown else None
+        return shown_value(item.rules, passes_of(item, judged))
+    if kind == "strict":
+        return headline_of(item.rules["classes"], judged)
     rates = [r.decode_rate for r in judged.requests]
-    if not rates or any(rate is None for rate in rates):
-        return None
-    if kind == "depth":
-        return median([rate for rate in rates if rate is not None])
-    classes: dict[str, list[float]] = {}
+    return median([rate for rate in rates if rate is not None]) if rates and None not in rates else None
+
+
+def headline_of(classes: Mapping[str, str], judged: Judged) -> float | None:
+    """Median of the class medians of the decode rate on one server [tokens/s]; classes: prompt -> its class."""
+    rates: dict[str, list[float]] = {}
     for r in judged.requests:
-        if r.decode_rate is not None:
-            classes.setdefault(item.rules["classes"][r.key], []).append(r.decode_rate)
-    return class_balanced_median(classes)
+        if r.decode_rate is None:
+            return None
+        rates.setdefault(classes[r.key], []).append(r.decode_rate)
+    return class_balanced_median(rates) if rates else None
 
 
-def shown_pass(item: Item, judged: Judged) -> tuple[float, str] | None:
-    """Aggregate and name of the pass whose value is shown; None unless every planned pass gave an aggregate."""
-    passes = [b for b in judged.batches if b.batch.startswith("pass-")]
-    if len(passes) != int(item.spec["passes"]) or any(b.aggregate is None for b in passes):
-        return None
-    chosen = passes[-1] if item.rules["shown"] == "last" else passes[0]
-    return (chosen.aggregate, chosen.batch) if chosen.aggregate is not None else None
+def passes_of(item: Item, judged: Judged, counts: Sequence[tuple[int, int]] = ()) -> tuple[Pass, ...]:
+    """The passes of a rung in order, with their counts of exact outputs where they are known; none unless all planned ones are there."""
+    batches = [b for b in judged.batches if b.batch.startswith("pass-")]
+    if len(batches) != int(item.spec["passes"]):
+        return ()
+    known = counts if len(counts) == len(batches) else [(0, 0)] * len(batches)
+    return tuple(
+        Pass(k, n, b.aggregate, b.completion_tokens, b.wall_ns) for (k, n), b in zip(known, batches, strict=True)
+    )
 
 
 def spread_of(item: Item, judged: Judged) -> tuple[float, float] | None:
     """Lowest and highest of the values behind the shown one: the texts of a depth, the passes of a rung; None for strict."""
     kind = item.spec["kind"]
-    if kind == "depth":
+    if kind in ("depth", "short"):
         values = [r.decode_rate for r in judged.requests if r.decode_rate is not None]
     elif kind == "ladder":
         values = [b.aggregate for b in judged.batches if b.batch.startswith("pass-") and b.aggregate is not None]
@@ -87,13 +95,16 @@ def detail_of(item: Item, judged: Judged) -> dict[str, object]:
         "scheduling": sorted({b.scheduling for b in judged.batches}),
         "stamp_source": sorted({b.stamp_source for b in judged.batches}),
     }
+    if item.spec["kind"] == "short":
+        made["interval"] = "slowest and fastest of the prompts"
     if item.spec["kind"] == "ladder":
         passes = [b for b in judged.batches if b.batch.startswith("pass-")]
         made["passes"] = [b.aggregate for b in passes]
-        made["shown"] = item.rules["shown"]
-        shown = shown_pass(item, judged)
-        made["per_user"] = shown[0] / int(item.spec["concurrency"]) if shown else None
-        chosen = next((b for b in passes if shown and b.batch == shown[1]), None)
+        made["shown"], made["exact"] = item.rules["shown"], item.rules["exact"]
+        shown = value_of(item, judged)
+        made["per_user"] = shown / int(item.spec["concurrency"]) if shown is not None else None
+        at = shown_index(item.rules, len(passes)) if passes and shown is not None else None
+        chosen = passes[at] if at is not None else None
         made["in_flight"] = chosen.in_flight if chosen else None
         made["decoding"] = chosen.decoding if chosen else None
         made["dispatch_ms"] = chosen.dispatch_ns / 1e6 if chosen and chosen.dispatch_ns is not None else None

@@ -1,23 +1,21 @@
-"""Campaign-wide checks of soundness as verdicts: canaries, cache, preemption, population, configuration.
+"""Counting gates: canaries, configuration, population, cache, preemption, each over a whole campaign.
 
-Each attempt is already refused when one of them does not hold for it; these verdicts count over the whole campaign, so
-that a page can say "960 of 960 requests reported 0 cached tokens".
+Each attempt is already refused when one of them does not hold for it; these verdicts count over the campaign, so that a page
+can say "960 of 960 requests reported 0 cached tokens". Each guards every point, and stops exactly those that what is off
+belongs to.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rungproof.judge.stats import lower_bound
 from rungproof.records.formats import Canary, Input, Judged, Reason, Server, Verdict
+from rungproof.records.plan import COUNTS, Gate
 
-TITLES = {
-    "canaries": "Every canary check passed, before and after, on every server used",
-    "configuration": "Every requested argument and variable was found again in the running server",
-    "population": "Every attempt sent and completed every request that was planned",
-    "cache_zero": "Every request reported 0 cached tokens",
-    "preemption_zero": "No request was preempted during any measurement",
-}
 LOST = ("population: batches", "population: requests", "request lost", "a batch stands twice", "nothing planned")
+Counted = tuple[
+    Reason | None, tuple[str, ...]
+]  # what is off with one thing counted, if anything, and the points it belongs to
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,61 +27,77 @@ class SessionFiles:
     after: Canary | None
 
 
-def soundness(
-    judged: Sequence[Judged], sessions: Sequence[SessionFiles], inputs: tuple[Input, ...]
-) -> tuple[Verdict, ...]:
-    """The five verdicts over the judged attempts in use and the sessions they come from; with nothing to count: invalid."""
+def judge_count(
+    gate: Gate, judged: Sequence[Judged], sessions: Sequence[SessionFiles], inputs: tuple[Input, ...]
+) -> Verdict:
+    """The verdict of a counting gate over the judged attempts in use and the sessions they come from.
+
+    qualified: something was counted and all of it is as it must be; else invalid. With nothing to count it stops all it guards.
+    Raises ValueError for a gate that compares.
+    """
+    if gate.kind not in COUNTS:
+        raise ValueError(f"{gate.id}: found a gate of kind {gate.kind}; expected one that counts: {', '.join(COUNTS)}")
     live = [j for j in judged if j.state != "skipped"]
     ready = [s for s in sessions if s.server.status != "skipped"]
-    requests = [(j, r) for j in live for r in j.requests]
-    checks = [(s, when, canary) for s in ready for when, canary in (("before", s.before), ("after", s.after))]
-    counts: dict[str, list[Reason | None]] = {
-        "canaries": [r for s, when, canary in checks for r in _canary(s.server.session, when, canary)],
-        "configuration": [
-            None if k.ok else Reason("knob not in force", str(k.found), k.asked, f"{s.server.session}: {k.name}")
-            for s in ready
-            for k in s.server.knobs
-        ],
-        "population": [_population(j) for j in live],
-        "cache_zero": [
-            None
-            if r.cached_tokens == 0
-            else Reason("cache hit", str(r.cached_tokens), "0", f"{_id(j)} {r.batch}/{r.key}")
-            for j, r in requests
-        ],
-        "preemption_zero": [
-            None
-            if j.counters.get("preemptions") == 0
-            else Reason("preemption", str(j.counters.get("preemptions")), "0", _id(j))
-            for j in live
-        ],
-    }
-    return tuple(_verdict(kind, found, inputs) for kind, found in counts.items())
+    found = list(_counted(gate.kind, live, ready))
+    bad = [(reason, points) for reason, points in found if reason is not None]
+    n, k = len(found), len(found) - len(bad)
+    reasons = tuple(r for r, _ in bad[:20]) or (
+        () if n else (Reason("nothing to compare", found="0", expected="at least 1"),)
+    )
+    hit = {point for _, points in bad for point in points}
+    stops = tuple(point for point in gate.guards if point in hit) if n else gate.guards
+    bound = lower_bound(k, n)
+    return Verdict(
+        gate.id, gate.kind, gate.title, "qualified" if n and not bad else "invalid", k, n, k, n, bound, reasons, (), (), None, gate.guards, inputs,
+        stops, bound, rule=gate.rule,
+    )  # fmt: skip
+
+
+def _counted(kind: str, live: Sequence[Judged], ready: Sequence[SessionFiles]) -> Iterator[Counted]:
+    if kind in ("canaries", "configuration"):
+        for files in ready:
+            name = files.server.session
+            points = tuple(_point(j) for j in live if j.session == name)
+            for reason in _canaries(files) if kind == "canaries" else _knobs(files.server):
+                yield reason, points
+    for j in live if kind not in ("canaries", "configuration") else ():
+        for reason in _of_attempt(kind, j):
+            yield reason, (_point(j),)
+
+
+def _point(judged: Judged) -> str:
+    return f"{judged.arm}/{judged.workload}/{judged.item}"
 
 
 def _id(judged: Judged) -> str:
     return f"{judged.session}/{judged.workload}/{judged.item}"
 
 
-def _canary(session: str, when: str, canary: Canary | None) -> list[Reason | None]:
-    if canary is None or not canary.checks:
-        return [
-            Reason(f"canary {when}", found=canary.status if canary else "missing", expected="passed", where=session)
-        ]
-    return [None if c.passed else (c.reasons or (Reason("failed"),))[0] for c in canary.checks]
+def _canaries(files: SessionFiles) -> Iterator[Reason | None]:
+    for when, canary in (("before", files.before), ("after", files.after)):
+        if canary is None or not canary.checks:
+            found = canary.status if canary else "missing"
+            yield Reason(f"canary {when}", found=found, expected="passed", where=files.server.session)
+        else:
+            yield from (None if c.passed else (c.reasons or (Reason("failed"),))[0] for c in canary.checks)
 
 
-def _population(judged: Judged) -> Reason | None:
-    lost = [r for r in judged.reasons if r.what in LOST]
-    if lost:
-        return lost[0]
-    return None if judged.requests else Reason("no measurement", where=_id(judged))
+def _knobs(server: Server) -> Iterator[Reason | None]:
+    for k in server.knobs:
+        yield None if k.ok else Reason("knob not in force", str(k.found), k.asked, f"{server.session}: {k.name}")
+    if not server.knobs:
+        yield Reason("configuration not verified", "0 knobs", "every argument and variable", server.session)
 
 
-def _verdict(kind: str, found: Sequence[Reason | None], inputs: tuple[Input, ...]) -> Verdict:
-    n = len(found)
-    bad = [r for r in found if r is not None]
-    reasons = tuple(bad[:20]) or (() if n else (Reason("nothing to compare", found="0", expected="at least 1"),))
-    state = "qualified" if n and not bad else "invalid"
-    k = n - len(bad)
-    return Verdict(kind, kind, TITLES[kind], state, k, n, k, n, lower_bound(k, n), reasons, (), (), None, (), inputs)  # type: ignore[arg-type]
+def _of_attempt(kind: str, j: Judged) -> Iterator[Reason | None]:
+    if kind == "population":
+        lost = [r for r in j.reasons if r.what in LOST]
+        yield lost[0] if lost else None if j.requests else Reason("no measurement", where=_id(j))
+    elif kind == "preemption_zero":
+        found = j.counters.get("preemptions")
+        yield None if found == 0 else Reason("preemption", str(found), "0", _id(j))
+    else:
+        for r in j.requests:
+            ok = r.cached_tokens == 0
+            yield None if ok else Reason("cache hit", str(r.cached_tokens), "0", f"{_id(j)} {r.batch}/{r.key}")

@@ -1,16 +1,27 @@
 """The summary of a campaign: a pure function of its plan, judged records, verdicts and session files."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rungproof.judge.gates import judge_gate
 from rungproof.judge.numbers import UNITS, value_of
 from rungproof.judge.points import Findings, points_of
+from rungproof.judge.stats import Refused, outliers, rate_ratio, servers_interval
+from rungproof.judge.ties import margin_rows
 from rungproof.records.codec import digest
 from rungproof.records.formats import Canary, ClientCheck, Closed, Judged, Point, Server, Verdict
 from rungproof.records.plan import ArmPlan, Gate, Item, Plan
-from rungproof.records.summary import ArmInfo, CanaryRow, Headline, HistoryRow, SessionInfo, StrictRow, Summary
+from rungproof.records.summary import (
+    ArmInfo,
+    CanaryRow,
+    Headline,
+    HistoryRow,
+    RatioRow,
+    SessionInfo,
+    StrictRow,
+    Summary,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +52,10 @@ def summarise(findings: Findings, sessions: Sequence[SessionFacts]) -> Summary:
         arms=tuple(_arm(a) for a in plan.arms),
         sessions=tuple(_session(s, s.server.session in used) for s in sessions),
         canaries=tuple(row for s in sessions if s.server.session in used for row in _canaries(s)),
-        headlines=headlines, strict=tuple(row for item in plan.items if item.spec["kind"] == "strict" for row in _strict(findings, item)),
+        headlines=headlines, strict=tuple(row for item in findings.items if item.spec["kind"] == "strict" for row in _strict(findings, item)),
         points=points, verdicts=tuple(findings.verdicts.values()), history=_history(findings), suites=plan.suites,
-        missing=_missing(findings, points), lock_sha256=digest(plan),
+        missing=_missing(findings, points), lock_sha256=digest(plan), ratios=tuple(_ratios(plan, headlines)),
+        unjudged=tuple(g.id for g in findings.gates if g.id not in findings.verdicts), margins=margin_rows(findings),
     )  # fmt: skip
 
 
@@ -55,9 +67,30 @@ def _arm(arm: ArmPlan) -> ArmInfo:
 
 def _headline(findings: Findings, arm: str, points: Sequence[Point]) -> Headline:
     point = next(p for p in points if p.arm == arm and p.metric == "decode_rate" and p.x is None)
-    items = [i for i in findings.plan.items if i.arm == arm and i.spec["kind"] == "strict"]
+    items = [i for i in findings.items if i.arm == arm and i.spec["kind"] == "strict"]
     servers = tuple((i.replicate, value_of(i, j) if (j := findings.used(i.id)) else None) for i in items)
-    return Headline(arm, point.unit, servers, point.value, point.state, point.k, point.n, point.reasons)
+    known = [(name, value) for name, value in servers if value is not None]
+    values = [value for _, value in known]
+    spread = servers_interval(values)
+    made = Headline(arm, point.unit, servers, point.value, point.state, point.k, point.n, point.reasons)
+    if isinstance(spread, Refused) or len(known) < max(2, len(servers)):
+        return made
+    flagged = tuple(known[i][0] for i in outliers(values))
+    return replace(made, low=spread.low, high=spread.high, kind=spread.kind, flagged=flagged)
+
+
+def _ratios(plan: Plan, headlines: Sequence[Headline]) -> Iterator[RatioRow]:
+    """Each arm over its base, where both headlines qualified. Unpaired: fresh servers of two arms have nothing in common."""
+    good = {h.arm: [v for _, v in h.servers if v is not None] for h in headlines if h.state == "qualified"}
+    for arm in plan.arms:
+        if arm.oracle == arm.name or not {arm.name, arm.oracle} <= set(good):
+            continue
+        ratio = rate_ratio(good[arm.name], good[arm.oracle])
+        if not isinstance(ratio, Refused):
+            i = ratio.interval
+            yield RatioRow(
+                arm.name, arm.oracle, i.center, i.low, i.high, i.kind, ratio.pairing, ratio.n, i.confidence, ratio.claim
+            )
 
 
 def _lossless(findings: Findings, headlines: Sequence[Headline]) -> tuple[str, ...]:
@@ -66,22 +99,22 @@ def _lossless(findings: Findings, headlines: Sequence[Headline]) -> tuple[str, .
     Each needs a qualified headline (so its base repeats itself), its own repeat on a second fresh server, and every
     comparison with its oracle, strict and at depth, qualified. Ladders have their own oracle and say nothing of this.
     """
-    plan = findings.plan
     found = []
     for headline in headlines:
-        own = _against_base(plan, headline.arm)
+        own = _against_base(findings, headline.arm)
         kinds = {g.kind for g in own}
         good = all((v := findings.verdicts.get(g.id)) is not None and v.state == "qualified" for g in own)
         if headline.state == "qualified" and {"draft_repeat", "draft_oracle"} <= kinds and good:
             found.append(headline.arm)
-    return () if plan.simulated else tuple(found)
+    return () if findings.plan.simulated else tuple(found)
 
 
-def _against_base(plan: Plan, arm: str) -> list[Gate]:
-    """Gates of an arm with an oracle, ladders left out; none for a base arm."""
+def _against_base(findings: Findings, arm: str) -> list[Gate]:
+    """Comparisons of an arm with an oracle, ladders left out; none for a base arm."""
+    plan = findings.plan
     if plan.arm(arm).oracle == arm:
         return []
-    return [g for g in plan.gates if plan.item(g.subject[0]).arm == arm and g.kind != "ladder_rung"]
+    return [g for g in findings.gates if g.oracle and plan.item(g.subject[0]).arm == arm and g.kind != "ladder_rung"]
 
 
 def _claim(findings: Findings, points: Sequence[Point], lossless: Sequence[str]) -> str:
@@ -94,7 +127,9 @@ def _claim(findings: Findings, points: Sequence[Point], lossless: Sequence[str])
         return "Nothing qualified: no speed of this campaign is published."
     parts = [f"{len(good)} of {len(points)} points gave exactly the tokens of their oracle"]
     for arm in lossless:
-        compared = [g for g in _against_base(plan, arm) if g.kind in ("draft_oracle", "depth_oracle")]
+        compared = [
+            g for g in _against_base(findings, arm) if g.kind in ("draft_oracle", "depth_oracle", "short_oracle")
+        ]
         k, n = (sum(getattr(findings.verdicts[g.id], side) for g in compared) for side in ("k", "n"))
         parts.append(f"{plan.arm(arm).title} equals its lane without drafts on {k} of {n} outputs compared")
     if not lossless:
@@ -108,11 +143,11 @@ def _rules(plan: Plan) -> dict[str, Any]:
     made: dict[str, Any] = {"seed": plan.seed, "canary suite of arms": suites}
     for item in plan.items:
         work = made.setdefault(item.workload, {"kind": item.spec["kind"], "suite": item.spec["suite"]})
-        for key in ("cap", "tokens", "passes"):
+        for key in ("cap", "tokens", "passes", "stagger_ms", "copies", "prompts", "repeats"):
             if key in item.spec:
                 work[key] = item.spec[key]
         work |= {key: value for key, value in item.rules.items() if key != "classes"}
-        for key, plural in (("depth", "depths"), ("concurrency", "rungs")):
+        for key, plural in (("depth", "depths"), ("concurrency", "rungs"), ("length", "lengths")):
             if key in item.spec and item.spec[key] not in work.setdefault(plural, []):
                 work[plural].append(item.spec[key])
     return made
@@ -166,7 +201,7 @@ def _strict(findings: Findings, item: Item) -> list[StrictRow]:
 
 def _oracle(findings: Findings, item: Item) -> dict[str, tuple[int, ...]] | None:
     """Tokens that this item is compared with; None where it is the oracle itself."""
-    gate = next((g for g in findings.plan.gates if item.id in g.subject and g.kind != "draft_repeat"), None)
+    gate = next((g for g in findings.plan.comparisons if item.id in g.subject and g.kind != "draft_repeat"), None)
     judged = findings.used(gate.oracle[0]) if gate else None
     return {r.key: r.token_ids for r in judged.requests} if judged else None
 
@@ -181,7 +216,7 @@ def _history(findings: Findings) -> tuple[HistoryRow, ...]:
 
 
 def _history_row(findings: Findings, item: Item, judged: Judged) -> HistoryRow:
-    gate = next((g for g in findings.plan.gates if item.id in g.subject and g.kind != "draft_repeat"), None)
+    gate = next((g for g in findings.plan.comparisons if item.id in g.subject and g.kind != "draft_repeat"), None)
     verdict: Verdict | None = None
     if gate:
         oracle = judged if gate.oracle[0] == item.id else findings.used(gate.oracle[0])

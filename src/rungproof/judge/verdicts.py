@@ -2,28 +2,34 @@
 
 from collections.abc import Mapping, Sequence
 
-from rungproof.judge.gates import judge_gate
-from rungproof.judge.soundness import SessionFiles, soundness
+from rungproof.judge.gates import judge_gate, judge_spread
+from rungproof.judge.soundness import SessionFiles, judge_count
 from rungproof.judge.use import in_use
 from rungproof.records.formats import Input, Judged, Verdict
-from rungproof.records.plan import Gate
+from rungproof.records.plan import COUNTS, Gate
 
 Lying = tuple[Input, Judged]  # a judged record and the file it lies in
+Sessions = Mapping[str, tuple[SessionFiles, tuple[Input, ...]]]  # by name, each with the files it was read from
 
 
-def gate_verdict(gate: Gate, subject: Sequence[Lying], oracle: Sequence[Lying]) -> Verdict:
-    """One gate. subject, oracle: the records of each side's item, newest first; the newest accepted one counts."""
-    sides = [in_use(side)[:1] for side in (subject, oracle)]
-    inputs = tuple(dict.fromkeys(lying[0] for side in sides for lying in side))
-    got, truth = (side[0][1] if side else None for side in sides)
-    return judge_gate(gate, got, truth, inputs)
+def gate_verdict(gate: Gate, records: Sequence[Lying], sessions: Sessions) -> Verdict:
+    """The verdict of any gate. records: at least those of the items that it names, each item's newest first; the newest accepted
+    one counts, else the newest. sessions: those that the records come from; only a counting gate looks at them."""
+    wanted = {*gate.subject, *gate.oracle}
+    used = in_use([lying for lying in records if item_id(lying[1]) in wanted])
+    inputs = [place for place, _ in used]
+    if gate.kind in COUNTS:
+        names = sorted({judged.session for _, judged in used if judged.session in sessions})
+        inputs += [place for name in names for place in sessions[name][1]]
+        return judge_count(gate, [j for _, j in used], [sessions[name][0] for name in names], tuple(inputs))
+    if gate.kind == "spread":
+        return judge_spread(gate, [j for _, j in used], tuple(inputs))
+    by_item = {item_id(judged): (place, judged) for place, judged in used}
+    sides = [by_item.get(key) for key in (gate.subject[0], gate.oracle[0])]
+    got, truth = (side[1] if side else None for side in sides)
+    return judge_gate(gate, got, truth, tuple(dict.fromkeys(side[0] for side in sides if side)))
 
 
-def soundness_verdicts(
-    records: Sequence[Lying], sessions: Mapping[str, tuple[SessionFiles, tuple[Input, ...]]]
-) -> tuple[Verdict, ...]:
-    """The five campaign-wide counts. records: those of all items, each item's newest first; sessions: by name, with their files."""
-    used = in_use(records)
-    names = sorted({judged.session for _, judged in used if judged.session in sessions})
-    inputs = [place for place, _ in used] + [place for name in names for place in sessions[name][1]]
-    return soundness([judged for _, judged in used], [sessions[name][0] for name in names], tuple(inputs))
+def item_id(judged: Judged) -> str:
+    """The id of the item that a record is of."""
+    return f"{judged.arm}.{judged.replicate}/{judged.workload}/{judged.item}"

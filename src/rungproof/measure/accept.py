@@ -1,13 +1,13 @@
 """From a closed session's files to judged and accepted records, and from those to verdict files."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rungproof.judge.evidence import judge_from
 from rungproof.judge.study import read_sessions
 from rungproof.judge.use import pick
-from rungproof.judge.verdicts import gate_verdict, soundness_verdicts
+from rungproof.judge.verdicts import gate_verdict
 from rungproof.measure.store import Folder
 from rungproof.records.codec import canonical, parse, read, sha256
 from rungproof.records.errors import EvidenceError
@@ -55,22 +55,17 @@ def remeasured(newest: Path) -> None:
     print(f"{newest}: accepted", file=sys.stderr)
 
 
-def write_gate(study: Path, gate: Gate, subject: Sequence[Path], oracle: Sequence[Path], to: Path) -> Verdict:
-    """Judge one gate from the judged records of both sides (newest first) and write its verdict."""
-    verdict = gate_verdict(gate, _lying(study, subject), _lying(study, oracle))
-    write_atomic(to, canonical(verdict))
-    return verdict
-
-
-def write_soundness(study: Path, judged_files: Sequence[Path], to: dict[str, Path]) -> None:
-    """Count canaries, configuration, population, cache and preemption over the records in use; one verdict file each.
-
-    judged_files: of all items, each item's newest first.
-    """
+def write_gates(
+    study: Path, gates: Sequence[Gate], judged_files: Sequence[Path], to: Mapping[str, Path]
+) -> list[Verdict]:
+    """Judge several gates from the same records and write one verdict file each."""
     records = _lying(study, judged_files)
     sessions = read_sessions(reader(study), {judged.session for _, judged in records})
-    for verdict in soundness_verdicts(records, {name: (s.files, s.inputs) for name, s in sessions.items()}):
+    files = {name: (s.files, s.inputs) for name, s in sessions.items()}
+    made = [gate_verdict(gate, records, files) for gate in gates]
+    for verdict in made:
         write_atomic(to[verdict.gate], canonical(verdict))
+    return made
 
 
 def base_gate(
@@ -80,17 +75,16 @@ def base_gate(
 
     sessions: item id -> sessions that measured it, newest first. Never fails: no evidence is a verdict too.
     """
-    sides: list[list[tuple[Input, Judged]]] = []
+    found: list[tuple[Input, Judged]] = []
     for key in (gate.subject[0], gate.oracle[0]):
-        item, found = plan.item(key), []
+        item = plan.item(key)
         for session in sessions.get(key, []):
             try:
                 judged = judge_evidence(study, session, item, plan.arm(item.arm).launch_sha256, judge_sha256)
             except EvidenceError:
                 continue
             found.append((Input(f"sessions/{session}", judged.boot), judged))
-        sides.append(found)
-    verdict = gate_verdict(gate, sides[0], sides[1])
+    verdict = gate_verdict(gate, found, {})
     write_atomic(to, canonical(verdict))
     return verdict
 

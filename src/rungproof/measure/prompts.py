@@ -5,12 +5,15 @@ from pathlib import Path
 
 from rungproof.config.load import Loaded
 from rungproof.config.sections import Depth
+from rungproof.config.workloads import Short
 from rungproof.measure.models.checkpoints import tokenise
 from rungproof.plan.resolve import prompts_of
 from rungproof.records.codec import canonical, load_json
 from rungproof.records.errors import ConfigError
 from rungproof.records.files import write_atomic
 from rungproof.records.plan import Plan
+
+SHORT_EVERY = 37  # tokens between the places at which short prompts are cut from a text
 
 
 def write_prompts(loaded: Loaded, plan: Plan, workload: str, python: Path | None, model: Path | None, to: Path) -> None:
@@ -37,7 +40,30 @@ def write_prompts(loaded: Loaded, plan: Plan, workload: str, python: Path | None
                     "Lengthen the text or lower the depth."
                 )
         prompts = {key: tokens[:longest] for key, tokens in ids.items()}
+    if isinstance(work, Short):
+        prompts = dict(short_prompts(_ids(loaded, work.suite, prompts, python, model), work, work.suite))
     write_atomic(to, canonical({"format": "rungproof.prompts/1", "workload": workload, "prompts": prompts}))
+
+
+def short_prompts(texts: dict[str, list[int]], work: Short, suite: str) -> dict[str, list[int]]:
+    """Prompts of the longest length, cut from the texts in turn; no two begin with the same token, so none is a prefix of another.
+
+    Raises ConfigError where the texts do not give as many.
+    """
+    longest, begun = work.lengths[-1], set[int]()
+    found: list[list[int]] = []
+    for at in range(0, max(map(len, texts.values())) - longest + 1, SHORT_EVERY):
+        for ids in texts.values():
+            piece = ids[at : at + longest]
+            if len(piece) == longest and piece[0] not in begun and len(found) < work.prompts:
+                begun.add(piece[0])
+                found.append(piece)
+    if len(found) < work.prompts:
+        raise ConfigError(
+            f"config/suites/{suite}.yaml: gives {len(found)} short prompts that begin differently; {work.prompts} are wanted. "
+            "Lower `prompts` of the workload or lengthen the texts."
+        )
+    return {f"s{i:02d}": piece for i, piece in enumerate(found)}
 
 
 def _ids(

@@ -7,6 +7,7 @@ from rungproof.config.sections import Costs
 from rungproof.plan.builds import build_folder
 from rungproof.plan.missing import Todo
 from rungproof.records.plan import Item, Plan
+from rungproof.records.requests import counts
 
 
 def item_seconds(item: Item, costs: Costs) -> float:
@@ -19,8 +20,12 @@ def item_seconds(item: Item, costs: Costs) -> float:
         prefill = depth / 1000 * costs.prefill_1k_s * (1 + depth / 8000)  # attention grows with the square of the depth
         return 3 * (float(spec["tokens"]) * costs.token_s * (1 + depth / 4096) + prefill)
     single = float(spec["tokens"]) * costs.token_s
+    if spec["kind"] in ("short", "probe"):
+        return single * counts(spec, 0)[0]
     concurrency = float(spec["concurrency"])
-    return single * concurrency + float(spec["passes"]) * single * (1 + concurrency / 4)
+    oracle = concurrency / float(spec.get("copies", 1))
+    apart = concurrency * float(spec.get("stagger_ms", 0)) / 1000
+    return single * oracle + float(spec["passes"]) * (single * (1 + concurrency / 4) + apart)
 
 
 def expected_seconds(plan: Plan, todo: Todo, costs: Costs, flags: frozenset[str]) -> dict[str, dict[str, float]]:

@@ -13,9 +13,10 @@ from pathlib import Path
 from rungproof.records.codec import read, sha256
 from rungproof.records.errors import ConfigError, EvidenceError
 from rungproof.records.formats import Attempt, Closed, Judged, Server, Verdict
-from rungproof.records.plan import Item, Plan, split_session
+from rungproof.records.plan import Gate, Item, Plan, split_session
 
 RUN = re.compile(r"^r(\d{3,})$")
+NOT_NEEDED = "not needed: the spread of the fresh servers has not passed its limit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,13 @@ def plan_run(plan: Plan, study: Path, run: str, remeasure: tuple[str, ...], judg
         left_out = (
             f"skipped: gate (base repeat of {plan.arm(item.arm).oracle})" if wanted and item.arm in stopped else ""
         )
+        if (
+            wanted
+            and item.seat in plan.conditional
+            and item.id not in remeasure
+            and not third_wanted(plan, study, item)
+        ):
+            left_out = left_out or NOT_NEEDED
         new = wanted and not left_out
         sessions = ([f"{run}.{item.seat}"] if new else []) + candidates
         assignments.append(Assignment(item, tuple(sessions), new, left_out))
@@ -107,22 +115,25 @@ def plan_run(plan: Plan, study: Path, run: str, remeasure: tuple[str, ...], judg
 
 def base_gate_failed(plan: Plan, study: Path, base: str) -> bool:
     """True when a base-repeat verdict of arm `base` was made from the files accepted now and did not qualify."""
-    for gate in plan.gates:
-        if gate.kind != "base_repeat" or plan.item(gate.subject[0]).arm != base:
-            continue
-        path = study / "verdicts" / f"{gate.id}.json"
-        if not path.exists():
-            continue
-        try:
-            verdict = read(Verdict, path)
-        except EvidenceError:
-            continue
-        current = all(
-            (study / i.path).exists() and sha256((study / i.path).read_bytes()) == i.sha256 for i in verdict.inputs
-        )
-        if current and verdict.state == "withheld":
-            return True
-    return False
+    gates = [g for g in plan.gates if g.kind == "base_repeat" and plan.item(g.subject[0]).arm == base]
+    return any(_current_state(study, gate) == "withheld" for gate in gates)
+
+
+def third_wanted(plan: Plan, study: Path, item: Item) -> bool:
+    """True when the spread of the fresh servers of this item's arm is known and past its limit."""
+    gates = [g for g in plan.gates if g.kind == "spread" and item.id in g.subject]
+    return any(_current_state(study, gate) == "withheld" for gate in gates)
+
+
+def _current_state(study: Path, gate: Gate) -> str:
+    """State of a gate's verdict; "" where there is none, or one made from files that are not those of now."""
+    try:
+        verdict = read(Verdict, study / "verdicts" / f"{gate.id}.json")
+    except EvidenceError:
+        return ""
+    files = [(study / source.path, source.sha256) for source in verdict.inputs]
+    current = all(path.exists() and sha256(path.read_bytes()) == digest for path, digest in files)
+    return verdict.state if current and verdict.rule == gate.rule else ""
 
 
 def _known_sessions(study: Path) -> list[str]:

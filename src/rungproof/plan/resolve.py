@@ -3,8 +3,9 @@
 from typing import Any
 
 from rungproof.config.load import Loaded
-from rungproof.config.sections import Arm, Depth, Ladder, Strict
-from rungproof.config.suites import CanarySuite, LadderSuite, LongSuite, StrictSuite
+from rungproof.config.sections import Arm, Depth, Ladder, Session, Strict
+from rungproof.config.suites import CanarySuite, LadderSuite, LongSuite, StrictSuite, TieSuite
+from rungproof.config.workloads import Probe, Short
 from rungproof.plan.builds import environment_digest, model_digest
 from rungproof.plan.gates import gates_of
 from rungproof.records.codec import canonical, digest
@@ -30,7 +31,7 @@ def resolve(loaded: Loaded, flags: frozenset[str]) -> Plan:
             f"config/campaigns/{loaded.name}.yaml: this processor can serve none of its arms; it lacks {lacks}. Use another host or add an arm."
         )
     _refuse_equal_arms(loaded, arms)
-    sessions = [s for s in campaign.sessions if s.arm not in out]
+    sessions, thirds = _with_thirds(loaded, [s for s in campaign.sessions if s.arm not in out])
     items = tuple(
         item for session in sessions for item in _items(loaded, session.arm, session.replicate, session.workloads)
     )
@@ -48,13 +49,14 @@ def resolve(loaded: Loaded, flags: frozenset[str]) -> Plan:
         arms=arms,
         items=items,
         seats=tuple(f"{s.arm}.{s.replicate}" for s in sessions),
-        gates=gates_of(arms, items),
+        gates=gates_of(arms, items, _spread_limits(loaded)),
         suites=tuple(
             _suite_row(loaded, name)
             for name, suite in sorted(loaded.suites.items())
             if suite.kind != "canary" or name in canaries
         ),
         unavailable=unavailable,
+        conditional=thirds,
         limits={
             "ready_deadline_s": host.ready_deadline_s,
             "stop_grace_s": host.stop_grace_s,
@@ -81,8 +83,9 @@ def prompts_of(loaded: Loaded, workload: str) -> dict[str, str]:
     if isinstance(suite, LongSuite):
         folder = loaded.root / "config/suites"
         return {text.id: (folder / text.file).read_text(encoding="utf-8") for text in suite.texts}
-    if isinstance(suite, LadderSuite) and isinstance(work, Ladder):
-        return {f"p{i:02d}": text for i, text in enumerate(suite.unique(work.rungs[-1]))}
+    if isinstance(suite, LadderSuite | TieSuite) and isinstance(work, Ladder | Probe):
+        count = work.rungs[-1] // work.copies if isinstance(work, Ladder) else work.prompts
+        return {f"p{i:02d}": text for i, text in enumerate(suite.unique(count))}
     raise ConfigError(
         f"config/suites/{work.suite}.yaml: kind {suite.kind!r} does not fit workload {workload!r} of kind {work.kind!r}"
     )
@@ -94,6 +97,28 @@ def classes_of(loaded: Loaded, workload: str) -> dict[str, str]:
     if isinstance(suite, StrictSuite):
         return {prompt.id: prompt.class_ for prompt in suite.prompts}
     return {text.id: text.class_ for text in suite.texts} if isinstance(suite, LongSuite) else {}
+
+
+def _spread_limits(loaded: Loaded) -> dict[str, float]:
+    """Strict workloads that limit the spread of two fresh servers."""
+    limits = {name: work.spread_limit for name, work in loaded.workloads.items() if isinstance(work, Strict)}
+    return {name: limit for name, limit in limits.items() if limit is not None}
+
+
+def _with_thirds(loaded: Loaded, sessions: list[Session]) -> tuple[list[Session], tuple[str, ...]]:
+    """The sessions, and after the second of an arm whose strict suite limits the spread a third with that suite alone; with the
+    seats that are measured only where the spread of the two passes the limit."""
+    limited, made, seats = _spread_limits(loaded), list(sessions), []
+    for arm in dict.fromkeys(s.arm for s in sessions):
+        mine = [s for s in sessions if s.arm == arm]
+        works = [w for w in mine[0].workloads if w in limited and all(w in s.workloads for s in mine)]
+        if len(mine) == 2 and works:
+            third = Session(
+                arm=arm, replicate=next(c for c in "abcd" if c not in {s.replicate for s in mine}), workloads=works
+            )
+            made.insert(made.index(mine[1]) + 1, third)
+            seats.append(f"{arm}.{third.replicate}")
+    return made, tuple(seats)
 
 
 def _unavailable(loaded: Loaded, flags: frozenset[str]) -> tuple[Unavailable, ...]:
@@ -191,9 +216,18 @@ def _items(loaded: Loaded, arm: str, replicate: str, workloads: list[str]) -> li
             rules["classes"] = classes_of(loaded, name)
         elif isinstance(work, Depth):
             specs = {str(depth): {**common, "depth": depth, "tokens": work.tokens} for depth in work.depths}
+        elif isinstance(work, Short):
+            sent = {"prompts": work.prompts, "repeats": work.repeats, "tokens": work.tokens}
+            specs = {f"n{length}": {**common, "length": length, **sent} for length in work.lengths}
+        elif isinstance(work, Probe):
+            specs["margins"] = {**common, "prompts": work.prompts, "tokens": work.tokens}
         else:
+            # What is off by default is not in the spec, so that a key which is new to the configuration changes no old digest.
+            more: dict[str, Any] = {"stagger_ms": work.stagger_ms} if work.stagger_ms else {}
+            more |= {"copies": work.copies} if work.copies > 1 else {}
             specs = {
-                f"c{c}": {**common, "concurrency": c, "passes": work.passes, "tokens": work.tokens} for c in work.rungs
+                f"c{c}": {**common, "concurrency": c, "passes": work.passes, "tokens": work.tokens, **more}
+                for c in work.rungs
             }
             rules |= {"exact": work.exact, "shown": work.shown, "min_distinct": work.min_distinct}
         rules["canary_sha256"] = loaded.suite_digests[loaded.canary_of(loaded.campaign.arms[arm].lane)]

@@ -1,4 +1,4 @@
-"""A campaign's tables as Parquet: campaigns, sessions, requests, tokens, rungs, verdicts.
+"""A campaign's tables as Parquet: campaigns, sessions, requests, tokens, rungs, passes, verdicts.
 
 Every file names its schema in its metadata under `rungproof.table`, as `rungproof.<table>/<version>`, and the digest of the
 plan under `rungproof.lock_sha256`. Columns carry their unit in their name; a missing value is null, never 0 or NaN. Rows
@@ -15,7 +15,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rungproof.judge.stats import lower_bound
 from rungproof.publish.details import figure, shares
+from rungproof.publish.passes import passes_of
 from rungproof.records.codec import canonical
 from rungproof.records.errors import EvidenceError
 from rungproof.records.files import write_atomic
@@ -71,11 +73,18 @@ SCHEMAS: dict[str, dict[str, pa.DataType]] = {
         **dict.fromkeys(DETAILS, _REAL),
         "acceptance_by_position": _REALS,
     },
+    "passes": {
+        **dict.fromkeys(("campaign", "point", "arm", "workload", "item", "state"), _TEXT),
+        **{"pass": _INT, "aggregate_tok_s": _REAL, "identical_outputs": _INT, "compared_outputs": _INT},
+        **{"lower_bound_95_share": _REAL, "shown": _FLAG, "must_be_exact": _FLAG},
+    },
     "verdicts": {
         **dict.fromkeys(("campaign", "gate", "kind", "title", "state"), _TEXT),
         **{"identical_outputs": _INT, "compared_outputs": _INT, "identical_sites": _INT, "compared_sites": _INT},
-        **{"lower_bound_95_share": _REAL, "minority_share": _REAL, "reasons": _TEXTS, "guards": _TEXTS},
-        **{"passes_json": _TEXT, "divergences_json": _TEXT, "inputs_json": _TEXT},
+        **{"lower_bound_95_share": _REAL, "outputs_lower_bound_95_share": _REAL, "minority_share": _REAL},
+        **{"reasons": _TEXTS, "guards": _TEXTS, "stops": _TEXTS, "bistable": _TEXTS, "unstable": _TEXTS},
+        **{"oracle_in_minority": _TEXTS, "rule_json": _TEXT, "passes_json": _TEXT, "divergences_json": _TEXT},
+        **{"copies_json": _TEXT, "collisions_json": _TEXT, "inputs_json": _TEXT},
     },
 }
 KEYS: dict[str, tuple[str, ...]] = {
@@ -84,6 +93,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "requests": tuple(_REQUEST_KEY),
     "tokens": (*_REQUEST_KEY, "index"),
     "rungs": ("point",),
+    "passes": ("point", "pass"),
     "verdicts": ("gate",),
 }
 
@@ -99,6 +109,7 @@ def write_tables(summary: Summary, accepted: Sequence[Judged], to: Path) -> dict
         "sessions": (_session(summary.campaign, session) for session in summary.sessions),
         "requests": (_request(summary.campaign, item, one) for item in accepted for one in item.requests),
         "rungs": (_rung(summary, point) for point in summary.points),
+        "passes": (row for point in summary.points for row in _passes(summary, point)),
         "verdicts": (_verdict(summary.campaign, verdict) for verdict in summary.verdicts),
     }
     frames = {name: _columns(name, made) for name, made in rows.items()}
@@ -218,14 +229,36 @@ def _rung(summary: Summary, point: Point) -> dict[str, Any]:
     }
 
 
+def _passes(summary: Summary, point: Point) -> list[dict[str, Any]]:
+    """One row a pass of a rung, whichever of them is shown."""
+    same = {name: getattr(point, name) for name in ("arm", "workload", "item", "state")}
+    return [
+        {
+            **{"campaign": summary.campaign, "point": point.id, **same, "pass": one.number},
+            **{"aggregate_tok_s": one.value, "identical_outputs": one.k, "compared_outputs": one.n},
+            **{"lower_bound_95_share": lower_bound(one.k or 0, one.n or 0)},
+            **{"shown": one.shown, "must_be_exact": one.required},
+        }
+        for one in passes_of(point)
+    ]
+
+
 def _verdict(campaign: str, verdict: Verdict) -> dict[str, Any]:
+    view = verdict.agreement
     return {
         "campaign": campaign,
         **{name: getattr(verdict, name) for name in ("gate", "kind", "title", "state")},
         **{"identical_outputs": verdict.k, "compared_outputs": verdict.n},
         **{"identical_sites": verdict.sites_k, "compared_sites": verdict.sites_n},
-        **{"lower_bound_95_share": verdict.bound, "minority_share": verdict.minority_share},
-        **{"reasons": [str(reason) for reason in verdict.reasons], "guards": list(verdict.guards)},
+        **{"lower_bound_95_share": verdict.bound, "outputs_lower_bound_95_share": verdict.repeats_bound},
+        **{"minority_share": verdict.minority_share, "reasons": [str(reason) for reason in verdict.reasons]},
+        **{"guards": list(verdict.guards), "stops": list(verdict.stops), "rule_json": _json(verdict.rule)},
+        **{"bistable": list(view.bistable) if view else None, "unstable": list(view.unstable) if view else None},
+        **{"oracle_in_minority": list(view.oracle_minority) if view else None},
+        **{
+            "copies_json": _json(view.copies) if view else None,
+            "collisions_json": _json(view.collisions) if view else None,
+        },
         **{"passes_json": _json(verdict.passes), "divergences_json": _json(verdict.divergences)},
         "inputs_json": _json(verdict.inputs),
     }

@@ -174,7 +174,9 @@ class RequestResult:
     """What the raw bytes of one request say. Rates are in tokens a second, None where the window was not reached.
 
     ttft_ns: first token of any channel; content_ttft_ns: first one that is not reasoning; reasoning_tokens: ids of events
-    that carried reasoning alone; end_ns: when the exchange ended, which may be long after the last token.
+    that carried reasoning alone; end_ns: when the exchange ended, which may be long after the last token. body_sha256: of the
+    body as it was sent, so that byte-identical requests are known as such. margins: of a tie probe alone, one a token
+    (judge/margins.py).
     """
 
     batch: str
@@ -196,6 +198,8 @@ class RequestResult:
     content_ttft_ns: int | None
     reasoning_tokens: int
     end_ns: int
+    body_sha256: str = ""
+    margins: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +229,8 @@ class BatchResult:
 @dataclass(frozen=True, slots=True)
 class Judged:
     """`sessions/<session>/judged/<workload>.<item>.json`: what one attempt's raw bytes say; also, when it is sound, a copy at
-    `accepted/<arm>.<replicate>/<workload>/<item>.json`. Only state "accepted" carries numbers that may be shown."""
+    `accepted/<arm>.<replicate>/<workload>/<item>.json`. Only state "accepted" carries numbers that may be shown.
+    `identity_parts`: what an oracle is bound to, by name, each as a digest; `identity_sha256` is over all of them."""
 
     arm: str
     replicate: str
@@ -245,12 +250,20 @@ class Judged:
     counters: dict[str, float | None]
     client: ClientCheck | None
     judge_sha256: str
+    identity_parts: dict[str, str] = field(default_factory=dict)
     format: Literal["rungproof.judged/1"] = "rungproof.judged/1"
+
+
+Alignment = Literal["substitution", "insertion", "deletion", "end", "none"]
 
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Where one output left its oracle: the first index (from 0) at which they differ, and the id on each side."""
+    """Where one output left its oracle: the first index (from 0) at which they differ, and the ids on each side.
+
+    `got_ids`, `oracle_ids`: at most eight from there on. `alignment`: how the outputs go on from there (judge/identity.py);
+    under it `rejoined` of `compared` later tokens are equal.
+    """
 
     site: str
     batch: str
@@ -259,11 +272,56 @@ class Divergence:
     oracle: int | None
     got_length: int
     oracle_length: int
+    got_ids: tuple[int, ...] = ()
+    oracle_ids: tuple[int, ...] = ()
+    alignment: Alignment = "none"
+    rejoined: int = 0
+    compared: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CopyGroup:
+    """Byte-identical requests of one batch, and how many different outputs they gave; more than 1: the place in the batch matters."""
+
+    batch: str
+    sites: tuple[str, ...]
+    answers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Collision:
+    """Two requests of different prompts with one and the same complete output: requests that were mixed up."""
+
+    site: str
+    batch: str
+    other_site: str
+    other_batch: str
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """The view that needs no oracle, over all outputs of a comparison, the oracle's own among them.
+
+    bistable: prompts with exactly two different outputs; unstable: with more. oracle_minority: prompts whose oracle's output
+    is not among their most common ones.
+    """
+
+    prompts: int
+    samples: int
+    bistable: tuple[str, ...]
+    unstable: tuple[str, ...]
+    oracle_minority: tuple[str, ...]
+    copies: tuple[CopyGroup, ...]
+    collisions: tuple[Collision, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`verdicts/<gate>.json`. k of n compared outputs were identical; a site is one prompt over all its repeats."""
+    """`verdicts/<gate>.json`. k of n compared outputs were identical; a site is one prompt over all its repeats.
+
+    `bound`, `repeats_bound`: exact one-sided 95 % lower bounds of the share of sites and of outputs. `guards`: points that the
+    gate may stop; `stops`: those that this verdict does stop.
+    """
 
     gate: str
     kind: str
@@ -280,6 +338,10 @@ class Verdict:
     minority_share: float | None
     guards: tuple[str, ...]
     inputs: tuple[Input, ...]
+    stops: tuple[str, ...] = ()
+    repeats_bound: float | None = None
+    agreement: Agreement | None = None
+    rule: dict[str, Any] = field(default_factory=dict)
     format: Literal["rungproof.verdict/1"] = "rungproof.verdict/1"
 
 

@@ -1,7 +1,8 @@
 """The resolved plan of a campaign: plain records, so that it can be written, hashed and read again."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 SESSION = re.compile(r"^(r\d{3,})\.([a-z0-9][a-z0-9_-]*)\.([a-z])$")
@@ -50,16 +51,32 @@ class ArmPlan:
     note: str
 
 
+GateKind = Literal[
+    "base_repeat", "draft_repeat", "draft_oracle", "ladder_rung", "depth_oracle", "short_oracle", "spread",
+    "canaries", "configuration", "population", "cache_zero", "preemption_zero",
+]  # fmt: skip
+COUNTS: tuple[GateKind, ...] = ("canaries", "configuration", "population", "cache_zero", "preemption_zero")
+
+
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One comparison: each item of `subject` against the item at the same place of `oracle` (itself where a rung has its own oracle)."""
+    """One gate: what it reads, its rule, and the points that it guards.
+
+    A comparison holds the item of `subject` against that of `oracle` (the same where a rung brings its own oracle). A count, such
+    as `cache_zero`, looks at all items of `subject` and has no oracle. `rule`: the numbers and words by which it judges.
+    """
 
     id: str
-    kind: Literal["base_repeat", "draft_repeat", "draft_oracle", "ladder_rung", "depth_oracle"]
+    kind: GateKind
     title: str
     subject: tuple[str, ...]
     oracle: tuple[str, ...]
     guards: tuple[str, ...]
+    rule: dict[str, Any] = field(default_factory=dict)
+
+    def judgeable(self, recorded: Collection[str]) -> bool:
+        """Whether there can be a verdict, given the items that have a record: a comparison needs both of its sides."""
+        return not self.oracle or (self.subject[0] in recorded and self.oracle[0] in recorded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +92,8 @@ class Unavailable:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The whole campaign as it will be measured and judged. `study` is the name of its results folder; `canaries`: by suite."""
+    """The whole campaign as it will be measured and judged. `study` is the name of its results folder; `canaries`: by suite.
+    `conditional`: seats that are measured only where the spread of the arm's two fresh servers passes its limit."""
 
     campaign: str
     study: str
@@ -93,7 +111,13 @@ class Plan:
     suites: tuple[dict[str, Any], ...]
     unavailable: tuple[Unavailable, ...]
     limits: dict[str, Any]
+    conditional: tuple[str, ...] = ()
     format: Literal["rungproof.plan/1"] = "rungproof.plan/1"
+
+    @property
+    def comparisons(self) -> tuple[Gate, ...]:
+        """The gates that hold outputs against an oracle."""
+        return tuple(gate for gate in self.gates if gate.oracle)
 
     def arm(self, name: str) -> ArmPlan:
         """The arm of that name. Raises KeyError."""

@@ -65,7 +65,10 @@ class CanaryRow:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """Strict headline of an arm: per fresh server the median of the class medians of the decode rate, and their mean."""
+    """Strict headline of an arm: per fresh server the median of the class medians of the decode rate, and their mean.
+
+    low, high: what so many servers allow, which `kind` names (judge/stats.py); flagged: servers whose value is an outlier, kept.
+    """
 
     arm: str
     unit: str
@@ -75,6 +78,47 @@ class Headline:
     k: int
     n: int
     reasons: tuple[str, ...]
+    low: float | None = None
+    high: float | None = None
+    kind: str = ""
+    flagged: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RatioRow:
+    """Decode rate of an arm over that of its base, both headlines qualified. `servers`: of the arm, of the base; `claim`: the servers
+    are enough for a claim of difference, and the interval leaves 1 out."""
+
+    arm: str
+    base: str
+    value: float
+    low: float
+    high: float
+    kind: str
+    pairing: str
+    servers: tuple[int, int]
+    confidence: float | None
+    claim: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MarginRow:
+    """How close the two likeliest tokens were where an output left its oracle [nats], by a tie probe.
+
+    margin None: not known, and `note` says why. usual: median over `ordinary` other positions of the probe; closer: share of
+    those whose margin is no greater.
+    """
+
+    arm: str
+    gate: str
+    site: str
+    batch: str
+    index: int
+    margin: float | None
+    usual: float | None
+    ordinary: int
+    closer: float | None
+    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +159,8 @@ class HistoryRow:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The whole campaign. `simulated`: no server of a model ran, so no number in it was measured on one."""
+    """The whole campaign. `simulated`: no server of a model ran, so no number in it was measured on one. `unjudged`: planned
+    gates that have no verdict."""
 
     campaign: str
     title: str
@@ -136,4 +181,7 @@ class Summary:
     suites: tuple[dict[str, Any], ...]
     missing: tuple[str, ...]
     lock_sha256: str
+    ratios: tuple[RatioRow, ...] = ()
+    unjudged: tuple[str, ...] = ()
+    margins: tuple[MarginRow, ...] = ()
     format: Literal["rungproof.summary/1"] = "rungproof.summary/1"

@@ -5,7 +5,7 @@ newline are themselves, and the other ids are drawn as short syllables, so that 
 few questions known by rule are the UTF-8 bytes of the text, then (where the request ignores the end) syllables.
 
 The tokens come from a chain of keyed BLAKE2b hashes: state_0 = H(prompt ids), state_{k+1} = H(state_k); token k, the
-size of the step that begins at token k and the natural length are read from different bytes of those states.
+size of the step that begins at token k, its margin and the natural length are read from different bytes of those states.
 """
 
 import codecs
@@ -86,6 +86,10 @@ class Answer:
         start = int.from_bytes(self._state(k)[2:4], "big")
         choices = (SYLLABLES[(start + turn) % len(SYLLABLES)] for turn in (0, 1))
         return next(code for code in choices if code != true)
+
+    def margin(self, k: int, tie: int | None) -> float:
+        """How much likelier the token at position k is than the next [nats]: 1/512 at the position `tie`, else 0.25 to 8."""
+        return 1 / 512 if k == tie else 0.25 + self._state(k)[5] * 7.75 / 255
 
     def step_size(self, k: int, depth: int) -> int:
         """How many tokens the step that begins at position k yields: 1 to depth + 1; the prefill (k = 0) yields one."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from rungproof.measure.simulated import wire
-from rungproof.measure.simulated.answers import text_of, tokenise
-from rungproof.measure.simulated.engine import Engine, Interrupted, Run, Step
+from rungproof.measure.simulated.answers import Answer, text_of, tokenise
+from rungproof.measure.simulated.engine import FLIP_AT, Engine, Interrupted, Run, Step
 from rungproof.measure.simulated.faults import BrokenFaults, Fault
 from rungproof.measure.simulated.wire import Refused
 
@@ -31,6 +31,7 @@ class Ask:
     stream: bool
     include_usage: bool
     return_token_ids: bool
+    logprobs: int | None
 
 
 def check(body: bytes, model: str, max_model_len: int) -> Ask:
@@ -63,6 +64,7 @@ def check(body: bytes, model: str, max_model_len: int) -> Ask:
         stream=stream,
         include_usage=_typed(options or {}, "include_usage", bool, False),
         return_token_ids=_typed(value, "return_token_ids", bool, False),
+        logprobs=_logprobs(value),
     )
 
 
@@ -81,6 +83,14 @@ def _prompt(value: object) -> tuple[tuple[int, ...], str]:
     if not ids:
         raise Refused(400, "the prompt is empty", param="prompt")
     return ids, prompt
+
+
+def _logprobs(value: dict[str, Any]) -> int | None:
+    """How many log probabilities a position is to have: none, or two."""
+    found = value.get("logprobs")
+    if found not in (None, 2) or type(found) not in (type(None), int):
+        raise Refused(400, "logprobs other than 2 is not simulated", param="logprobs")
+    return 2 if found == 2 else None
 
 
 def _typed(value: dict[str, Any], key: str, kind: type[_Kind], default: _Kind) -> _Kind:
@@ -102,7 +112,7 @@ def _refuse_unsimulated(value: dict[str, Any]) -> None:
     for key in ("n", "best_of"):
         if value.get(key) not in (None, 1):
             raise Refused(400, f"{key} other than 1 is not simulated", param=key)
-    for key in ("echo", "logprobs", "prompt_logprobs", "stop", "stop_token_ids", "suffix"):
+    for key in ("echo", "prompt_logprobs", "stop", "stop_token_ids", "suffix"):
         found = value.get(key)
         if found not in (None, False, [], "") or type(found) is int:
             raise Refused(400, f"{key} is not simulated", param=key)
@@ -219,11 +229,26 @@ class _Exchange:
         return {
             "index": 0,
             "text": step.text,
-            "logprobs": None,
+            "logprobs": self._logprobs(step) if self.ask.logprobs else None,
             "finish_reason": step.finish,
             "stop_reason": None,
             "prompt_token_ids": self.ask.prompt_ids if given and with_prompt else None,
             "token_ids": step.ids if given else None,
+        }
+
+    def _logprobs(self, step: Step) -> dict[str, Any]:
+        """The two likeliest tokens of each position of a step, named by id: the one that was said, and one at the margin below it."""
+        answer, start = Answer(self.run.prompt_ids, self.run.prompt), self.run.produced - len(step.ids)
+        tops = []
+        for k, said in enumerate(step.ids, start=start):
+            tie = FLIP_AT if self.engine.options.flip_at_inflight else None
+            other = answer.flipped(k) if answer.flipped(k) != said else answer.token(k)
+            tops.append({f"token_id:{said}": -0.25, f"token_id:{other}": -0.25 - answer.margin(k, tie)})
+        return {
+            "tokens": [next(iter(top)) for top in tops],
+            "token_logprobs": [-0.25] * len(tops),
+            "top_logprobs": tops,
+            "text_offset": [0] * len(tops),
         }
 
     def _usage(self) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def _measure(
                 Reason("cell deadline", found, f"all within {plan.limits['cell_deadline_s']:g} s", item.id),
             )
         line, requests = run_batch(
-            address, [Planned(b.key, b.body) for b in batch.bodies], batch=batch.batch,
+            address, [Planned(b.key, b.body, b.delay_ns) for b in batch.bodies], batch=batch.batch,
             deadline_s=min(left_s, plan.limits["request_deadline_s"]), idle_s=plan.limits["idle_s"],
         )  # fmt: skip
         append_synced(path, raw.encode([line, *requests]))

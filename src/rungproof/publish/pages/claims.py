@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rungproof.publish.pages.text import anchor, count_of, evidence_link, metric_name, number, visible
 from rungproof.records.errors import EvidenceError
 from rungproof.records.formats import Divergence, Point, Verdict
-from rungproof.records.summary import Headline, Summary
+from rungproof.records.summary import Headline, RatioRow, Summary
 
 NOT_CLAIMED = ("withheld", "invalid", "failed", "skipped", "missing")
 
@@ -30,6 +30,7 @@ class HeadlineRow:
     servers: tuple[Number, ...]
     center: Number | None
     measured: str
+    spread: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,34 @@ def _headline(summary: Summary, headline: Headline) -> HeadlineRow:
         words = ", ".join(f"{number(value)} ({name})" for name, value in measured)
         return HeadlineRow(headline, (), None, words)
     servers = tuple(Number(number(v), repr(v), claim, raw[name] or fallback, name) for name, v in measured)
-    return HeadlineRow(headline, servers, Number(number(headline.center), repr(headline.center), claim, fallback), "")
+    center = Number(number(headline.center), repr(headline.center), claim, fallback)
+    return HeadlineRow(headline, servers, center, "", spread_words(headline))
+
+
+def spread_words(headline: Headline) -> str:
+    """What the servers' values allow to say of their spread, by its name; empty for one server."""
+    if headline.low is None or headline.high is None:
+        return ""
+    flagged = f"; outlying, kept: {', '.join(headline.flagged)}" if headline.flagged else ""
+    return f"{headline.kind} {number(headline.low)} to {number(headline.high)}{flagged}"
+
+
+def ratio_words(row: RatioRow) -> str:
+    """The rate of one arm over that of another, with what stands behind it."""
+    arm, base = row.servers
+    confidence = f" at {100 * row.confidence:g} % confidence" if row.confidence else ""
+    claim = "a difference is claimed" if row.claim else "no difference is claimed"
+    why = "" if row.claim else ": 1 lies within" if row.confidence else ": that takes 4 fresh servers a side"
+    return (
+        f"{row.arm} over {row.base}: {row.value:.3f} times the decode rate ({row.kind} {row.low:.3f} to {row.high:.3f}{confidence}, "
+        f"{row.pairing}, {arm} and {base} fresh servers); {claim}{why}."
+    )
+
+
+def gate_line(summary: Summary) -> str:
+    """How many gates did not pass, for the title of the page; empty where all have a verdict and passed."""
+    off = sum(v.state != "qualified" for v in summary.verdicts) + len(summary.unjudged)
+    return f"{off} of {len(summary.verdicts) + len(summary.unjudged)} gates not passed" if off else ""
 
 
 def _raw_of(summary: Summary, arm: str, workload: str, server: str) -> str | None:

@@ -8,6 +8,7 @@ from rungproof.publish.pages.answers import Answers, answers_of
 from rungproof.publish.pages.charts import Picture, Style, axis_of, interval_of, picture, styles
 from rungproof.publish.pages.claims import Number, headline_point, number_of
 from rungproof.publish.pages.text import anchor, metric_name, number, whole
+from rungproof.publish.passes import passes_of, rule_words
 from rungproof.records.formats import Point
 from rungproof.records.summary import ArmInfo, Summary
 
@@ -23,6 +24,7 @@ class Cell:
     count: str
     target: str
     spread: str
+    passes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class Figure:
     rows: tuple[tuple[str, tuple[tuple[Cell, ...], ...]], ...]
     whiskers: tuple[str, ...]
     answers: Answers
+    rules: tuple[str, ...]
 
 
 def arm_styles(summary: Summary) -> dict[str, Style]:
@@ -101,6 +104,7 @@ def _figure(
         rows=tuple(rows),
         whiskers=_whiskers(points),
         answers=answers_of(infos, arms, points),
+        rules=tuple(dict.fromkeys(words for p in points if (words := rule_words(p)))),
     )
 
 
@@ -111,9 +115,20 @@ def _cell(point: Point) -> Cell:
         if interval_of(point) and point.low is not None and point.high is not None
         else ""
     )
+    passes = pass_words(point)
     if point.state == "qualified":
-        return Cell(number_of(point), point.state, count, "", spread)
-    return Cell(None, point.state, count if point.n else "", anchor("not", point.id), "")
+        return Cell(number_of(point), point.state, count, "", spread, passes)
+    return Cell(None, point.state, count if point.n else "", anchor("not", point.id), "", passes)
+
+
+def pass_words(point: Point) -> str:
+    """Every pass of a rung with its aggregate and count, `1: 101.9 1/1; 2: 101.9 1/1 (shown)`; empty for other points."""
+    made = []
+    for row in passes_of(point):
+        value = number(row.value) if row.value is not None else "no value"
+        count = f" {row.k}/{row.n}" if row.n else ""
+        made.append(f"{row.number}: {value}{count}{' (shown)' if row.shown else ''}")
+    return "; ".join(made)
 
 
 def _whiskers(points: Sequence[Point]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from rungproof.publish.pages import claims, facts, figures, geometry, rows, steps, text, twins
+from rungproof.publish.pages import claims, facts, figures, geometry, identity, rows, steps, text, twins
 from rungproof.records.files import write_atomic
 from rungproof.records.summary import Summary
 
@@ -72,10 +72,16 @@ def _context(summary: Summary) -> dict[str, Any]:
         "gates": {verdict.gate for verdict in summary.verdicts},
         "against": [row for row in rows.verdict_rows(summary) if row.source.state != "qualified"],
         "headlines": claims.headline_rows(summary),
+        "ratios": [claims.ratio_words(row) for row in summary.ratios],
+        "gate_line": claims.gate_line(summary),
         "figures": figures.figures(summary),
         "others": figures.others(summary),
         "unclaimed": claims.unclaimed(summary),
         "verdicts": rows.verdict_rows(summary),
+        "divergences": identity.divergence_rows(summary.verdicts),
+        "views": identity.views(summary.verdicts),
+        "ties": [(row.gate, identity.margin_words(row)) for row in summary.margins[: identity.ROW_LIMIT]],
+        "wanted": identity.wanted_words(),
         "strict": rows.strict_table(summary.strict),
         "step_rows": steps.step_rows(summary),
         "client_rows": steps.client_rows(summary),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from rungproof.judge.stats import median
 from rungproof.publish.pages.claims import first_divergence
-from rungproof.publish.pages.text import anchor, bound_words, count_of, evidence_link, number, shortened
+from rungproof.publish.pages.text import anchor, bound_words, count_of, evidence_link, number, percent_down, shortened
 from rungproof.records.formats import Verdict
 from rungproof.records.summary import CanaryRow, HistoryRow, StrictRow, Summary
 
@@ -54,6 +54,7 @@ class VerdictRow:
     source: Verdict
     key: str
     words: str
+    sites: str
     passes: str
     divergence: str
     href: str | None
@@ -155,7 +156,9 @@ def verdict_rows(summary: Summary) -> list[VerdictRow]:
         VerdictRow(
             source=verdict,
             key=anchor("gate", verdict.gate),
-            words=bound_words(verdict.k, verdict.n, verdict.bound),
+            words=_supported(verdict, verdict.k, verdict.n, verdict.repeats_bound),
+            sites=f"{verdict.sites_k}/{verdict.sites_n}"
+            + (f", {percent_down(verdict.bound)}" if verdict.bound is not None else ""),
             passes=", ".join(f"{k}/{n}" for k, n in verdict.passes),
             divergence=first_divergence(verdict.divergences),
             href=evidence_link(f"verdicts/{verdict.gate}.json"),
@@ -163,6 +166,10 @@ def verdict_rows(summary: Summary) -> list[VerdictRow]:
         for verdict in summary.verdicts
     ]
     return sorted(rows, key=lambda row: row.source.state == "qualified")
+
+
+def _supported(verdict: Verdict, k: int, n: int, bound: float | None) -> str:
+    return "counts no outputs" if verdict.kind == "spread" else bound_words(k, n, bound)
 
 
 def attempts(history: Sequence[HistoryRow]) -> list[Attempted]:
