@@ -126,6 +126,7 @@ def test_a_withheld_point_is_explained() -> None:
         "pass 1: 200.0 tok/s, 4 of 4 identical",
         "pass 2: 190.0 tok/s, 3 of 4 identical (shown)",
         "sites: 3 of 4 supports at least 24.8",
+        "a bound of 95.0\u00a0% would take 59 prompts without a failure; of outputs, 15 passes of 4",
         "p03 in pass-2 at token 41 of 128",
         "the outputs go different ways",
         "by prompt: p03 1 times",

@@ -37,7 +37,7 @@ def edit(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
 def test_what_ships_is_valid(host: str, flags: frozenset[str]) -> None:
     """Every campaign resolves on every kind of processor, with at least one gate."""
     names = campaign_names(ROOT)
-    assert names == ["campaign_v2", "smoke"]
+    assert names == ["campaign_v2", "diagnosis", "smoke"]
     for name in names:
         plan = resolve(load(ROOT, name, host), flags)
         assert plan.gates

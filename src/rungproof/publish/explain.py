@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from rungproof.publish.pages.identity import ALIGNMENTS, margin_words, view_words
-from rungproof.publish.pages.text import bound_words, count_of, number
+from rungproof.judge.stats import needed
+from rungproof.publish.pages.identity import ALIGNMENTS, WANTED, margin_words, view_words
+from rungproof.publish.pages.text import bound_words, count_of, number, percent_down
 from rungproof.publish.passes import passes_of, rule_words
 from rungproof.records.errors import ConfigError
 from rungproof.records.formats import Divergence, Point, Verdict
@@ -90,6 +91,7 @@ def _against(verdict: Verdict) -> Iterator[str]:
     if verdict.n:
         yield f"  sites: {bound_words(verdict.sites_k, verdict.sites_n, verdict.bound)}"
         yield f"  outputs: {bound_words(verdict.k, verdict.n, verdict.repeats_bound)}"
+        yield f"  {_wanted(verdict)}"
     for d in sorted(verdict.divergences, key=lambda d: (d.index, d.site, d.batch))[:SHOWN]:
         yield f"  broke: {_broke(d)}"
     if len(verdict.divergences) > SHOWN:
@@ -99,6 +101,14 @@ def _against(verdict: Verdict) -> Iterator[str]:
         yield "  by prompt: " + ", ".join(f"{site} {count} times" for site, count in often.most_common(SHOWN))
     if verdict.agreement:
         yield from (f"  without an oracle: {words}" for words in view_words(verdict.agreement))
+
+
+def _wanted(verdict: Verdict) -> str:
+    """What a bound of 95 % would take, in prompts and, for a rung, in passes."""
+    count = needed(WANTED[0])
+    size = verdict.passes[0][1] if verdict.passes else 0
+    passes = f"; of outputs, {-(-count // size)} passes of {size}" if size else ""
+    return f"a bound of {percent_down(WANTED[0])} would take {count} prompts without a failure{passes}"
 
 
 def _broke(d: Divergence) -> str:
