@@ -52,7 +52,9 @@ def sessions_in_order():
     order = []
     for name in ASKED:
         folder = of_study(loaded(name).folder, "")
-        files = [arg.removeprefix(folder) for arg in sys.argv[1:] if arg.startswith(folder)]
+        files = [
+            arg.removeprefix(folder) for arg in sys.argv[1:] if arg.startswith(folder)
+        ]
         whole = name in sys.argv[1:] or not files
         needed = sessions_needed(plan(name), todo(name), ["page"] if whole else files)
         order += [(loaded(name).folder, session) for session in needed]
@@ -63,7 +65,11 @@ def session_before(wildcards):
     """closed.json of the session before this one in the call: two servers never share the machine."""
     order = sessions_in_order()
     at = order.index((wildcards.study, wildcards.session))
-    return [of_study(order[at - 1][0], "sessions", order[at - 1][1], "closed.json")] if at else []
+    return (
+        [of_study(order[at - 1][0], "sessions", order[at - 1][1], "closed.json")]
+        if at
+        else []
+    )
 
 
 def base_gate_file(wildcards):

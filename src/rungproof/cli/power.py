@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from rungproof.cli.need import session_seconds
 from rungproof.cli.words import clean
 from rungproof.config.sections import Costs
 from rungproof.judge.stats import CONFIDENCE, Refused, deviation, mean, servers_needed
+from rungproof.plan.estimate import session_seconds
 from rungproof.records.codec import read
 from rungproof.records.errors import ConfigError
 from rungproof.records.plan import Plan
@@ -39,7 +39,7 @@ def describe(
             continue
         told = True
         lines.append(
-            f"    {arm.name}: {_words(half_width, used, session_seconds(plan, items, costs, flags) / 60, spread is None, len(values))}"
+            f"    {arm.name}: {_words(half_width, used, sum(session_seconds(plan, items, costs, flags).values()) / 60, spread is None, len(values))}"
         )
     if not told:
         raise ConfigError(

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rungproof.judge import prometheus
+from rungproof.judge.binding import identity_of, identity_parts
 from rungproof.judge.margins import margin_reasons, margins_of
 from rungproof.judge.outcome import batch_of, result_of
 from rungproof.judge.stats import median
 from rungproof.records import raw
-from rungproof.records.codec import digest, sha256
+from rungproof.records.codec import sha256
 from rungproof.records.formats import (
     Attempt,
     BatchResult,
@@ -118,33 +119,6 @@ def judge_attempt(
         judge_sha256=judge_sha256,
         identity_parts=identity_parts(evidence.server),
     )
-
-
-# Arguments that change how a model is laid out over devices or which numbers its kernels work in; never those of speculation.
-LAYOUT = (
-    "tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size", "enable-expert-parallel", "dtype", "quantization",
-    "kv-cache-dtype",
-)  # fmt: skip
-
-
-def identity_parts(server: Server) -> dict[str, str]:
-    """What an oracle is bound to beyond the launch, a digest each: image, parallelism, model files, packages, engine, kernels
-    and their census, processor."""
-    identity, launch = server.identity, server.launch
-    model = identity.get("model") or {}
-    arguments = launch.get("arguments") or {}
-    bound: dict[str, object] = {name: identity.get(name) for name in ("packages", "engine_version", "kernel", "python")}
-    bound["kernel census"] = identity.get("census")
-    bound["image"] = launch.get("image")
-    bound["parallelism"] = {name: arguments[name] for name in LAYOUT if name in arguments}
-    bound["model"] = model.get("files") if isinstance(model, dict) else None
-    bound["processor"] = server.environment.get("cpu_model")
-    return {name.replace("_", " "): digest(value)[:16] for name, value in bound.items()}
-
-
-def identity_of(server: Server) -> str:
-    """One digest over all of `identity_parts`."""
-    return digest(identity_parts(server))
 
 
 def read_raw(item: Item, lines: Sequence[raw.Line]) -> tuple[tuple[RequestResult, ...], tuple[BatchResult, ...]]:

@@ -1,6 +1,7 @@
 """What a call will do and roughly how long it takes, in words, before it starts."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 from rungproof.config.sections import Costs
@@ -33,12 +34,14 @@ def expected_seconds(plan: Plan, todo: Todo, costs: Costs, flags: frozenset[str]
 
     flags: those of this machine's processor.
     """
+    return {session: session_seconds(plan, items, costs, flags) for session, items in todo.new}
+
+
+def session_seconds(plan: Plan, items: Sequence[Item], costs: Costs, flags: frozenset[str]) -> dict[str, float]:
+    """Rough times of one fresh server with these items [s]: "server" for its start and its end, and one an item id."""
     slower = math.prod(factor for flag, factor in costs.slower_without.items() if flag not in flags)
-    return {
-        session: {"server": costs.server_s}
-        | {i.id: slower * item_seconds(i, costs) * plan.arm(i.arm).relative_cost for i in items}
-        for session, items in todo.new
-    }
+    times = {i.id: slower * item_seconds(i, costs) * plan.arm(i.arm).relative_cost for i in items}
+    return {"server": costs.server_s} | times
 
 
 def to_build(plan: Plan, build: Path) -> list[str]:
