@@ -221,6 +221,20 @@ def test_swapped_requests_are_called_so(sound: Campaign) -> None:
     assert {(c.site, c.other_site) for c in v.agreement.collisions} == {("p00", "p01"), ("p01", "p00")}
 
 
+def test_twins_that_flip_at_a_tie_are_not_called_mixed_up(sound: Campaign) -> None:
+    """Prompts of one text may leave their oracle late, for each other's output: withheld and listed, but no proof of a mix-up."""
+    j = sound.records["draft.a/ladder/c4"]
+    twin = wrong(ids_of("p00"))
+    for batch in ("oracle-01", "pass-1", "pass-2"):
+        j = changed(j, batch, "p01", twin)
+    sound.records["draft.a/ladder/c4"] = changed(j, "pass-2", "p00", twin)
+    v = next(v for v in sound.summary().verdicts if v.gate == "rung.draft.a.ladder.c4")
+    assert v.state == "withheld"
+    assert v.agreement is not None
+    assert len(v.agreement.collisions) == 1
+    assert v.reasons[0].what == "not identical"
+
+
 def test_a_stale_oracle_is_named_by_what_changed(sound: Campaign) -> None:
     """Image, kernel, parallelism, model or suite: the verdict says which."""
     gate = next(g for g in PLAN.gates if g.id == "draft-oracle.draft.a.strict")

@@ -69,7 +69,8 @@ def explain(summary: Summary, name: str) -> list[str]:
     stopping = {v.gate for v in against}
     lines += [f"how close: {margin_words(row)}" for row in summary.margins if row.gate in stopping][:SHOWN]
     lines += _elsewhere(summary, point, against)
-    return lines + list(_remedies(point, against))
+    probed = any(row.gate in stopping for row in summary.margins)
+    return lines + [line for line in _remedies(point, against) if not (probed and "tie probe" in line)]
 
 
 def _state(point: Point) -> Iterator[str]:

@@ -290,7 +290,7 @@ class CopyGroup:
 
 @dataclass(frozen=True, slots=True)
 class Collision:
-    """Two requests of different prompts with one and the same complete output: requests that were mixed up."""
+    """Two requests of different prompts with one and the same complete output: twins, or requests that were mixed up (judge/gates.py)."""
 
     site: str
     batch: str
