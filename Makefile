@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help venv campaign_v2 smoke simulated test test-fast lint schemas scenarios bench fuzz test-long clean
+.PHONY: help venv campaign_v2 smoke simulated test test-fast test-image lint schemas scenarios bench fuzz test-long clean
 
 # Some machines forbid Python to keep compiled files; every job of a campaign would pay for it.
 unexport PYTHONDONTWRITEBYTECODE
@@ -46,10 +46,13 @@ $(VENV)/.develop: $(READY) envs/develop.lock
 	@touch $@
 
 test: $(VENV)/.develop  ## all tests, the smoke campaign on a real vLLM among them
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest -m "not image"
 
 test-fast: $(VENV)/.develop  ## all tests but those that start a real server
-	$(VENV)/bin/python -m pytest -m "not real"
+	$(VENV)/bin/python -m pytest -m "not real and not image"
+
+test-image: $(VENV)/.develop  ## a container lane with a real vLLM: needs docker or podman, and what smoke has built; 3 GB
+	$(VENV)/bin/python -m pytest -m image
 
 test-long: test fuzz  ## all tests, then the fuzzer
 

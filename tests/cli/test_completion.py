@@ -13,7 +13,7 @@ from rungproof.cli.completion.tree import tree
 
 TREE = {c.path: c for c in tree(parser())}
 EXPECTED = [
-    (("",), ["plan", "status", "lane", "measure", "--version"]), (("lane", ""), ["show"]),
+    (("",), ["plan", "status", "lane", "measure", "--version"]), (("lane", ""), ["show", "from-command"]),
     (("lane", "show", "smol"), ["smollm2-bf16", "smollm2-f32", "smollm2-w4a16"]), (("plan", "--host", ""), ["cpu", "simulated"]),
     (("plan", "camp"), ["campaign_v2"]), (("lane", "show", "x", "--campaign", "sm"), ["smoke"]), (("measure", "--pas"), ["--passes"]),
     (("completion", ""), ["bash", "fish", "zsh"]), (("measure", "--prompts", "READ"), ["README.md"]), 

@@ -37,8 +37,8 @@ def examples(of: argparse.ArgumentParser) -> list[list[str]]:
 def test_the_commands_are_all_there() -> None:
     """The list of commands that the README names."""
     assert set(EVERY) == {
-        "rungproof", "rungproof plan", "rungproof status", "rungproof verify", "rungproof lane", "rungproof lane show", "rungproof measure",
-        "rungproof completion", "rungproof selftest", "rungproof selftest client",
+        "rungproof", "rungproof plan", "rungproof status", "rungproof verify", "rungproof lane", "rungproof lane show", "rungproof lane from-command", "rungproof measure",
+        "rungproof doctor", "rungproof env", "rungproof env diff", "rungproof host", "rungproof host show", "rungproof host clear", "rungproof completion", "rungproof selftest", "rungproof selftest client",
         "rungproof gates", "rungproof explain", "rungproof suite", "rungproof suite tie",
     }  # fmt: skip
 

@@ -97,3 +97,42 @@ def test_what_cannot_be_shown_is_told(words: tuple[str, ...], says: str, capsys:
     """A wrong name says which names there are, exit code 2."""
     assert main(["lane", "show", *words, "--root", str(ROOT)]) == 2
     assert says in capsys.readouterr().err
+
+
+def test_a_container_lane_shows_the_whole_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Engine, image by digest, mounts, limits, devices and variables stand in the command, then the server's own words; nothing of this machine."""
+    for name in ("config", "envs"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    image = "sha256:" + "ab" * 32
+    path = tmp_path / "config/lanes/smollm2-bf16.yaml"
+    path.write_text(
+        path.read_text().replace(
+            "launcher: process",
+            f"launcher: container\ncontainer: {{image: '{image}', python: /opt/py, memory: 8g, devices: [/dev/dri]}}",
+        )
+    )
+    host = tmp_path / "config/hosts/cpu.yaml"
+    host.write_text(host.read_text() + "container: {command: [podman], arguments: [--runtime, runc]}\n")
+    words = command(shown(capsys, "smollm2-bf16", "--host", "cpu", root=tmp_path))
+    assert words[:2] == ["podman", "run"]
+    assert words[words.index("--memory") + 1] == "8g"
+    assert words[words.index("--device") + 1] == "/dev/dri"
+    assert "type=bind,source=<model>,target=/model,readonly" in words
+    assert "VLLM_CPU_KVCACHE_SPACE=2" in words
+    at = words.index("--entrypoint")
+    assert words[at + 1 : at + 6] == ["/opt/py", image, "-m", "vllm.entrypoints.openai.api_server", "--model"]
+    assert words[words.index("--model") + 1] == "/model"
+    assert words[words.index("--port") + 1] == "<port>"
+    text = shown(capsys, "smollm2-bf16", "--campaign", "campaign_v2", "--arm", "bf16", root=tmp_path)
+    assert command(text) == words
+    assert f"# image: {image}" in text
+    (row,) = [line for line in text.splitlines() if line.startswith(" --max-model-len ")]
+    assert "container inspect" in row
+    assert str(ROOT) not in text
+
+
+def test_what_is_demanded_of_the_log_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """Census lines stand among what is looked up again, with the value that must be captured."""
+    text = shown(capsys, "smollm2-w4a16")
+    (row,) = [line for line in text.splitlines() if line.startswith(" census kernel ")]
+    assert "CPUWNA16LinearKernel" in row

@@ -98,6 +98,56 @@ MISTAKES: dict[str, tuple[str, Callable[[dict[str, Any]], Any], str]] = {
         lambda c: c["arguments"].pop("enable-prefix-caching"),
         "enable-prefix-caching: false",
     ),
+    "a census line that demands nothing": (
+        "config/lanes/smollm2-w4a16.yaml",
+        lambda c: c["census"].update(kernel={}),
+        "census.kernel: found {}; value error, write either `appears` or `absent`",
+    ),
+    "a census pattern that is none": (
+        "config/lanes/smollm2-w4a16.yaml",
+        lambda c: c["census"]["kernel"].update(appears="("),
+        "no regular expression",
+    ),
+    "a census value without a group": (
+        "config/lanes/smollm2-w4a16.yaml",
+        lambda c: c["census"]["kernel"].update(appears="Using"),
+        "exactly one",
+    ),
+    "a container lane without an image": (
+        "config/lanes/smollm2-w4a16.yaml",
+        lambda c: c.update(launcher="container"),
+        "goes with `launcher: container`",
+    ),
+    "an image that can move": (
+        "config/lanes/smollm2-w4a16.yaml",
+        lambda c: c.update(launcher="container", container={"image": "vllm/vllm-openai:latest"}),
+        "container.image: found 'vllm/vllm-openai:latest'",
+    ),
+    "a container lane on a host without an engine": (
+        "config/lanes/smollm2-w4a16.yaml",
+        lambda c: c.update(launcher="container", container={"image": "sha256:" + "ab" * 32}),
+        "this host names no engine for it",
+    ),
+    "a command without a port": (
+        "config/lanes/smollm2-w4a16.yaml",
+        lambda c: c.update(engine="command", command=["serve", "{name}"]),
+        "{port} must stand in it",
+    ),
+    "a command for an engine that has its own": (
+        "config/lanes/smollm2-w4a16.yaml",
+        lambda c: c.update(command=["serve", "{name}", "{port}"]),
+        "goes with `engine: command`",
+    ),
+    "a cache that another engine names otherwise": (
+        "config/lanes/smollm2-w4a16.yaml",
+        lambda c: c.update(engine="sglang"),
+        "`disable-radix-cache: true`",
+    ),
+    "a program for an engine that has none": (
+        "config/lanes/smollm2-w4a16.yaml",
+        lambda c: c.update(program="x"),
+        "llama.cpp alone",
+    ),
     "a host changes a kind": (
         "config/hosts/cpu.yaml",
         lambda c: c.update(workloads={"strict": {"kind": "depth"}}),
@@ -263,3 +313,52 @@ def test_the_reference_grid_is_whole(root: Path) -> None:
     assert {key: arguments[key] for key in wanted} == wanted
     assert "quality" in plan.arm("tiny-32k").note
     assert plan.arm("bf16").note == ""
+
+
+def test_what_a_lane_demands_of_the_log_is_part_of_its_launch(root: Path) -> None:
+    """A server that was never asked for its kernel is not taken for one that was; a lane without demands keeps its digest."""
+    before = {a.name: a.launch for a in resolve(load(root, "campaign_v2"), AVX512).arms}
+    assert before["w4a16"]["census"]["kernel"]["value"] == "CPUWNA16LinearKernel"
+    assert before["w4a16-draft3"]["census"] == before["w4a16"]["census"]
+    assert "census" not in before["bf16"]
+    edit(
+        root / CAMPAIGN,
+        lambda c: c["arms"]["bf16"].update(
+            census={"eager": {"appears": "Enforce eager set"}}, variables={"CLASSPAD": "1"}
+        ),
+    )
+    after = {a.name: a.launch for a in resolve(load(root, "campaign_v2"), AVX512).arms}
+    assert after["bf16"]["census"] == {"eager": {"appears": "Enforce eager set"}}
+    assert after["bf16"]["variables"] == {**before["bf16"]["variables"], "CLASSPAD": "1"}
+    assert after["tiny-32k"] == before["tiny-32k"]
+    assert all("census" not in a.launch for a in resolve(load(root, "campaign_v2", "simulated"), AVX512).arms)
+
+
+def test_a_container_lane_has_a_launch_of_its_own(root: Path) -> None:
+    """Its image is part of the launch, so another image is another server; on the simulated host it is a process like any other."""
+    before = {a.name: a.launch_sha256 for a in resolve(load(root, "campaign_v2"), AVX512).arms}
+    for at, image in enumerate(("ab", "cd")):
+        edit(
+            root / "config/lanes/smollm2-bf16.yaml",
+            lambda c, i=image: c.update(launcher="container", container={"image": f"sha256:{i * 32}"}),
+        )
+        edit(
+            root / "config/hosts/cpu.yaml",
+            lambda c: c.update(container={"command": ["podman"], "arguments": ["--runtime", "runc"]}),
+        )
+        plan = resolve(load(root, "campaign_v2"), AVX512)
+        assert plan.arm("bf16").launch["container"]["image"] == f"sha256:{image * 32}"
+        assert plan.arm("bf16").launch_sha256 != before["bf16"], at
+        before["bf16"] = plan.arm("bf16").launch_sha256
+        assert plan.limits["container"] == {"command": ["podman"], "arguments": ["--runtime", "runc"]}
+        assert plan.arm("tiny-32k").launch_sha256 == before["tiny-32k"]
+    simulated = resolve(load(root, "campaign_v2", "simulated"), AVX512).arm("bf16").launch
+    assert (simulated["launcher"], simulated["engine"], simulated.get("container")) == ("process", "simulated", None)
+
+
+def test_launches_that_ship_keep_their_digests(root: Path) -> None:
+    """New keys of lanes and hosts leave the launch of a lane that does not use them as it was, so nothing is measured again for them."""
+    for arm in resolve(load(root, "campaign_v2"), AVX512).arms:
+        assert set(arm.launch) - {"census"} == {
+            "engine", "launcher", "host", "environment", "environment_sha256", "model", "model_sha256", "arguments", "variables",
+        }  # fmt: skip

@@ -12,8 +12,10 @@ import pytest
 
 from measure.serving_bench import Bench, opened, whats
 from rungproof.measure import serving
+from rungproof.measure.serving import lock
 from rungproof.measure.workloads.canary import run_canary
 from rungproof.records.codec import read
+from rungproof.records.environment import Environment
 from rungproof.records.errors import ServerError
 from rungproof.records.formats import Server
 
@@ -56,6 +58,14 @@ def test_a_session_opens_proves_itself_and_closes_sound(bench: Bench) -> None:
     assert (closed.by, closed.sound, closed.reasons, closed.leftovers) == ("job", True, (), ())
     assert closed.exit == "exit code 0 after SIGTERM"
     assert closed.boot == server.boot
+    env = read(Environment, bench.folder / "env.json")
+    assert (env.boot, env.session) == (server.boot, server.session)
+    assert env.after is not None
+    assert env.before["kernel"] == env.after["kernel"]
+    assert env.before["variables"].value == server.environment["variables"]
+    assert env.before["python_packages"].value["requests"].startswith(server.identity["packages"]["requests"])
+    assert env.before["compile_caches"].value["files"] == 0
+    assert env.sampled["memory.available_kb"].n >= 1
     assert not (bench.folder / "cache").exists()
     assert serving.stop(bench.folder) == serving.repair(bench.folder) == closed
     assert not serving.supervised(bench.folder)
@@ -83,14 +93,17 @@ def test_a_folder_is_used_once(bench: Bench) -> None:
         ({"do": "never_ready"}, "not ready in time", "nobody listens"),
         ({"do": "fault_line"}, "fault line in the log", "FAULT: the simulated device"),
         ({"do": "wrong_model"}, "another model is served", "another-model"),
+        ({"do": "http_500"}, "no completion", "HTTP 500"),
+        ({"do": "hang", "after_tokens": 0}, "not ready in time", "imed out"),
     ],
 )
 def test_a_server_that_does_not_become_ready_is_reported_with_its_cause(
     bench: Bench, fault: dict[str, Any], what: str, found: str
 ) -> None:
-    """A start that fails ends in a failed record that says why, a closed session and a free host."""
+    """A start that fails ends in a failed record that says why, a closed session and a free host. A server whose health is
+    good and whose engine is dead or hangs is not ready: a completion decides."""
     bench.fault(**fault)
-    deadline = 1.5 if fault["do"] == "never_ready" else 15.0
+    deadline = 1.5 if fault["do"] in ("never_ready", "hang") else 15.0
     server = bench.start(replace(bench.order, ready_deadline_s=deadline))
     assert server.status == "failed"
     assert server.reasons[0].what == what
@@ -149,3 +162,123 @@ def test_a_knob_that_is_not_in_force_fails_the_session(bench: Bench) -> None:
     assert [str(reason) for reason in server.reasons] == [
         "HF_HUB_OFFLINE (environment): knob not in force (found 1; expected 0)"
     ]
+
+
+def census(bench: Bench, **demand: str) -> Any:
+    """The order with one demand on the server's log."""
+    return replace(bench.order, launch={**bench.order.launch, "census": {"line": demand}})
+
+
+def test_a_census_line_that_is_missing_makes_the_session_invalid(bench: Bench) -> None:
+    """A line that the lane demands and the server never wrote fails the session, with what was asked and what was found."""
+    server = bench.start(census(bench, appears="Using (\\w+) for mixed-precision linear", value="CPUWNA16LinearKernel"))
+    assert server.status == "failed"
+    assert [str(reason) for reason in server.reasons] == [
+        "census line (log: census): knob not in force (found nothing; expected CPUWNA16LinearKernel)"
+    ]
+
+
+def test_a_census_line_is_recorded_with_what_it_captured(bench: Bench) -> None:
+    """What the server's own line says stands in the record of the server."""
+    server = bench.start(census(bench, appears=r"on http://([\d.]+):"))
+    assert server.status == "ready"
+    assert [knob.found for knob in server.knobs if knob.source == "log: census"] == ["127.0.0.1"]
+
+
+def test_a_line_that_must_not_appear_is_looked_for_until_the_end(bench: Bench) -> None:
+    """A server that falls back while it is measured was not the one asked for, although it began well."""
+    server = bench.start(census(bench, absent="fell back"))
+    assert server.status == "ready"
+    for when in ("before", "after"):
+        assert run_canary(bench.folder, when, "job").status == "passed"  # type: ignore[arg-type]
+    with (bench.folder / "logs/server.log").open("a") as log:
+        log.write("layer 3 fell back\n")
+    closed = serving.stop(bench.folder)
+    assert not closed.sound
+    assert [(r.what, r.found) for r in closed.reasons] == [("knob not in force", "fell back")]
+
+
+def test_two_arms_that_are_one_server_are_refused(bench: Bench) -> None:
+    """An arm whose running server has the configuration of another arm of the plan measures nothing: it is refused and named."""
+    first = bench.start()
+    serving.stop(bench.folder)
+    again = replace(
+        bench.order, session="r001.twin.a", arm="twin", launch_sha256="1" * 64, rivals=(first.launch_sha256,)
+    )
+    twin = serving.start(bench.root / "r001.twin.a", again)
+    serving.stop(bench.root / "r001.twin.a")
+    assert twin.status == "failed"
+    assert "the same as arm base (session r001.base.a)" in twin.reasons[0].found
+    stranger = replace(again, session="r002.twin.a", rivals=("2" * 64,))  # a session of a plan that is no more
+    assert serving.start(bench.root / "r002.twin.a", stranger).status == "ready"
+    serving.stop(bench.root / "r002.twin.a")
+
+
+def test_a_host_that_is_not_as_its_profile_demands_is_not_measured(bench: Bench) -> None:
+    """A demand of the host profile is held against what is read back, and each fact that differs is named."""
+    server = bench.start(replace(bench.order, expect={"kernel": "none of this world", "gpu7.power_limit_w": 150}))
+    assert server.status == "failed"
+    assert {r.what for r in server.reasons} == {"host is not as its profile demands"}
+    assert {r.where: r.found for r in server.reasons} == {
+        "gpu7.power_limit_w": "nothing",
+        "kernel": server.environment["kernel"],
+    }
+
+
+def test_secrets_of_the_caller_reach_no_record(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What looks like a secret in the caller's environment stands in no file of a session, by name or by value."""
+    planted = {
+        "VLLM_API_KEY": "planted-hunter2",
+        "HF_TOKEN": "hf_plantedplanted",
+        "CUDA_NOTE": "sk-planted-12345678",
+        "NVIDIA_X": "https://u:planted@h",
+    }
+    for name, value in planted.items():
+        monkeypatch.setenv(name, value)
+    assert bench.start().status == "ready"
+    serving.stop(bench.folder)
+    files = [path for path in bench.folder.rglob("*") if path.is_file()]
+    assert {"env.json", "server.json", "closed.json"} <= {path.name for path in files}
+    for path in files:
+        assert b"planted" not in path.read_bytes(), path
+
+
+def test_a_fault_while_it_runs_ends_the_session_at_once(bench: Bench) -> None:
+    """A server that goes on to answer after its engine has failed is not measured any further."""
+    bench.start()
+    began = time.monotonic()
+    with (bench.folder / "logs/server.log").open("a") as log:
+        log.write("FAULT: the engine died, health is fine\n")
+    closed = bench.closed()
+    assert time.monotonic() - began < 10
+    assert (closed.by, closed.sound) == ("supervisor", False)
+    assert (closed.reasons[0].what, closed.reasons[0].found) == (
+        "fault line in the log",
+        "FAULT: the engine died, health is fine",
+    )
+
+
+def test_a_host_profile_that_names_a_device_which_is_not_there(bench: Bench) -> None:
+    """Nothing is started for a device that the machine has not got."""
+    server = bench.start(replace(bench.order, devices=("gpu77",)))
+    assert (server.status, server.pid) == ("failed", None)
+    assert (server.reasons[0].what, server.reasons[0].expected) == ("device is not there", "gpu77")
+
+
+def test_a_kernel_log_that_cannot_be_watched_as_asked_starts_nothing(bench: Bench) -> None:
+    """A pattern that is none is told; where the log may be read, a quiet kernel lets the server start."""
+    server = bench.start(replace(bench.order, kernel_fault_lines=("(",)))
+    assert server.reasons[0].what == "fault line is no regular expression"
+    other = replace(bench.order, session="r002.base.a", kernel_fault_lines=("no kernel ever wrote this",))
+    second = serving.start(bench.root / "r002.base.a", other)
+    serving.stop(bench.root / "r002.base.a")
+    assert second.status == "ready" or second.reasons[0].what == "kernel log cannot be read"
+
+
+def test_a_latched_host_refuses_to_start(bench: Bench) -> None:
+    """After an unclean end no server is started, and the refusal says what to do."""
+    lock.latch(Path(bench.order.lock), "r000.base.a", ["python (7), still running after SIGKILL"])
+    server = bench.start()
+    assert (server.status, server.pid) == ("failed", None)
+    assert "rungproof host clear" in server.reasons[0].found
+    lock.unlatch(Path(bench.order.lock))

@@ -129,6 +129,29 @@ def test_repair_ends_what_was_recorded_when_supervisor_and_guard_are_gone(bench:
     assert (closed.by, len(closed.leftovers)) == ("repair", 1)
 
 
+def test_after_a_sigkill_of_everything_at_once_the_next_run_ends_what_is_left(bench: Bench) -> None:
+    """Owner, supervisor, guard and server killed in one moment: the child that nobody looks after is found and ended by repair."""
+    owner, (pid, start) = bench.helper()
+    server = bench.start(replace(bench.asking(fork_child=True, ignore_sigterm=True), owner_pid=pid, owner_start=start))
+    held = bench.guarded(2)
+    assert held.guard is not None
+    assert server.pid is not None
+    (child,) = [(one[0], one[1]) for one in held.processes if one[0] != server.pid]
+    at_once = (held.guard[0], held.supervisor[0], server.pid)
+    for one in at_once:
+        os.kill(one, signal.SIGSTOP)  # so that none of them sees another one die
+    owner.kill()
+    for one in at_once:
+        os.kill(one, signal.SIGKILL)
+    until(lambda: not any(procfs.alive(*pair) for pair in (held.supervisor, held.guard or (0, 0))))
+    assert procfs.alive(*child)
+    closed = serving.repair(bench.folder)
+    assert not procfs.alive(*child)
+    assert (closed.by, closed.sound) == ("repair", False)
+    assert [text for text in closed.leftovers if f"({child[0]})" in text] == list(closed.leftovers)
+    assert lock.holder(Path(bench.order.lock)) is None
+
+
 def test_repair_leaves_alone_what_is_not_ours(bench: Bench) -> None:
     """A recorded pid that now belongs to another process, or to another boot of the machine, is not touched."""
     helper, (pid, start) = bench.helper()

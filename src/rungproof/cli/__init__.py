@@ -19,6 +19,7 @@ EXIT_CODE: dict[type[RungproofError], int] = {
 }
 EPILOG = """\
 start here, in a checkout:
+  rungproof doctor                      what this machine lacks for it
   rungproof plan                        what the next call would measure; starts nothing
   snakemake campaign_v2 --cores 1       measure it
   rungproof status                      every point with its state and reason

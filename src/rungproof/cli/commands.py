@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rungproof.cli import inspect, lane, measure, selftest
+from rungproof.cli import doctor, env, from_command, host, inspect, lane, measure, selftest
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +114,19 @@ compare. Needs no server and no network. Exit code 1 where anything differs.
         inspect.verify,
     ),
     Command(
+        ("doctor",),
+        "what this machine lacks for a campaign, and how to mend it",
+        """\
+Look, before an accelerator is used, at what a campaign needs: processor, memory, disk, ports, limits,
+governor, other load, devices, container engine and images, package index, host lock and latch. Each
+thing that is lacking is told with its fix. Nothing is started or changed. Exit code 1 where
+something is lacking; warnings alone give 0.
+""",
+        ("rungproof doctor", "rungproof doctor smoke --host cpu --json"),
+        doctor.add_options,
+        doctor.run,
+    ),
+    Command(
         ("lane",),
         "how the server of a lane is launched",
         "A lane is a model, its quantisation, an engine and a class of host: how a server is launched.\n",
@@ -135,6 +148,76 @@ machine stands as <python>, <model>, <port>. Nothing is started.
         ),
         lane.add_options,
         lane.show,
+    ),
+    Command(
+        ("lane", "from-command"),
+        "turn a launch command into a lane file",
+        """\
+Turn the command by which a server is started today, or a `docker run` line, into a lane file on
+standard output. What rungproof sets itself (name, port, mounts), what looks like a secret and what
+must be mended is told in comments. Nothing is run. Exit code 1 where it must be mended.
+""",
+        (
+            "rungproof lane from-command 'vllm serve org/model --dtype bfloat16' > config/lanes/mine.yaml",
+            "rungproof lane from-command 'docker run --device /dev/dri IMAGE --model org/model' --model mine",
+        ),
+        from_command.add_options,
+        from_command.run,
+    ),
+    Command(
+        ("env",),
+        "what servers ran on",
+        "The environment of a server: machine, accelerators, limits, software, as found when it was ready.\n",
+        ("rungproof env diff results/campaign_v2/sessions/r001.bf16.a results/campaign_v2/sessions/r002.bf16.a",),
+        _none,
+        None,
+    ),
+    Command(
+        ("env", "diff"),
+        "compare two environments, a verdict a key",
+        """\
+Compare what two servers ran on, key by key: what must be equal, what may differ by a share, and
+what is only told. A key that one side alone knows counts as a difference. Exit code 1 where the
+two are not the same environment.
+""",
+        (
+            "rungproof env diff results/campaign_v2/sessions/r001.bf16.a results/campaign_v2/sessions/r002.bf16.a",
+            "rungproof env diff a/env.json b/env.json --all",
+        ),
+        env.add_options,
+        env.diff,
+    ),
+    Command(
+        ("host",),
+        "who measures on this machine, and whether it is clean",
+        "One server is measured on a machine at a time; a lock says who holds it, a latch that something was left behind.\n",
+        ("rungproof host show", "rungproof host clear"),
+        _none,
+        None,
+    ),
+    Command(
+        ("host", "show"),
+        "lock, latch and devices",
+        """\
+Show who holds the lock of this machine (user, campaign, session, since when), whether an earlier
+session left something behind, and whether the devices of the host profile are free. Exit code 1
+where nothing could be measured now.
+""",
+        ("rungproof host show", "rungproof host show --host cpu"),
+        host.add_options,
+        host.show,
+    ),
+    Command(
+        ("host", "clear"),
+        "measure again after an unclean end",
+        """\
+When a process of a session does not end, or a device does not give its memory back, the machine
+is latched: no server is started until a person has looked. This takes the latch away, unless the
+devices of the host profile are still not free. It ends no process.
+""",
+        ("rungproof host clear", "rungproof host clear --host cpu"),
+        host.add_options,
+        host.clear,
     ),
     Command(
         ("selftest",),

@@ -11,12 +11,13 @@ from typing import Any
 from rungproof.cli.words import add, clean, console, table
 from rungproof.config.base import read_section, read_yaml
 from rungproof.config.load import load, read_run
-from rungproof.config.sections import Host, Lane, Model
-from rungproof.measure.serving import engines
+from rungproof.config.sections import ContainerEngine, Host, Lane, Model
+from rungproof.measure.serving import census, engines
 from rungproof.measure.serving.engines.engine import Engine
 from rungproof.measure.serving.engines.vllm import IN_CONFIG
 from rungproof.measure.serving.identity import portable_command
 from rungproof.measure.serving.knobs import Shown, verify
+from rungproof.measure.serving.launch import container
 from rungproof.measure.serving.launch.process import PASSED, PASSED_PREFIXES, environment
 from rungproof.measure.serving.order import Order
 from rungproof.plan.builds import build_folder, environment_digest, model_digest
@@ -36,7 +37,15 @@ class Launch:
     engine: Engine
     arguments: dict[str, Any]
     variables: dict[str, str]
+    census: dict[str, dict[str, str]]
     places: dict[str, str]
+    whole: dict[str, Any]
+    container: ContainerEngine | None
+
+    @property
+    def contained(self) -> bool:
+        """Whether it runs in a container."""
+        return self.whole.get("launcher") == "container"
 
 
 def add_options(to: argparse.ArgumentParser) -> None:
@@ -62,6 +71,8 @@ def show(options: argparse.Namespace) -> int:
     launch = _of_arm(options) if options.arm else _of_lane(options, lane)
     argv = launch.engine.argv(_order(launch), NAME, 0)
     variables = environment({}, launch.variables, BOOT, CACHE, launch.engine.passed)
+    if launch.contained:
+        argv, variables = container.moved(argv, "<model>"), container.inside(launch.variables, BOOT)
     print(
         f"# {clean(lane.title)}" + (f"; arm {clean(options.arm)} of {clean(options.campaign)}" if options.arm else "")
     )
@@ -70,12 +81,15 @@ def show(options: argparse.Namespace) -> int:
     print(f"# {NAME}: the model's name with the nonce {BOOT}, new for each server")
     print(f"# {CACHE}: new and empty for each server; it runs in {CACHE / 'work'}")
     print("\n# Command")
-    print(_command(portable_command(argv, _order(launch), NAME)))
+    print(_command(_whole_command(launch, argv, variables)))
     print("\n# Environment")
     for key, value in sorted(variables.items()):
         print(f"{clean(key)}={_quoted(value)}")
     passed = ", ".join(sorted({*PASSED, *launch.engine.passed}))
-    print(f"# and, of the caller's: {passed}, and names that begin with {', '.join(PASSED_PREFIXES)}; nothing else")
+    told = f"{passed}, and names that begin with {', '.join(PASSED_PREFIXES)}; nothing else"
+    print(
+        "# and those of the image; nothing of the caller's" if launch.contained else f"# and, of the caller's: {told}"
+    )
     rows = table("Looked up again in the running server; what is not in force there makes the session invalid", COLUMNS)
     for cells in looked_up(launch, argv, variables):
         add(rows, *cells)
@@ -84,18 +98,41 @@ def show(options: argparse.Namespace) -> int:
     return 0
 
 
+def _whole_command(launch: Launch, argv: list[str], variables: dict[str, str]) -> list[str]:
+    """The command of the server, or of the container that it runs in: image, mounts, devices, limits."""
+    if not launch.contained:
+        return portable_command(argv, _order(launch), NAME)
+    host = launch.container or ContainerEngine(command=["<engine>"])
+    words = [word if word != "0" or argv[at - 1] != "--port" else "<port>" for at, word in enumerate(argv)]
+    return container.command(
+        host.command,
+        host.arguments,
+        f"rungproof-{BOOT}",
+        "<session>",
+        BOOT,
+        launch.whole["container"],
+        "<model>",
+        CACHE,
+        variables,
+        words,
+    )
+
+
 def _order(launch: Launch) -> Order:
     """The order of a server that is never started: placeholders where the machine's own would be."""
     return Order(
-        session="", campaign="", arm="", replicate="", launch={"arguments": launch.arguments, "variables": launch.variables},
-        launch_sha256="", python="<python>", model_path="<model>", model_identity={}, port=0, ready_deadline_s=0.0, stop_grace_s=0.0,
-        lock="", owner_pid=0, owner_start=0, canary={}, fault_lines=(),
+        session="", campaign="", arm="", replicate="", launch={**launch.whole, "arguments": launch.arguments, "variables": launch.variables},
+        launch_sha256="", python=str((launch.whole.get("container") or {}).get("python", "<python>")), model_path="<model>",
+        model_identity={}, port=0, ready_deadline_s=0.0, stop_grace_s=0.0, lock="", owner_pid=0, owner_start=0, canary={}, fault_lines=(),
     )  # fmt: skip
 
 
 def looked_up(launch: Launch, argv: list[str], variables: dict[str, str]) -> Iterator[tuple[str, str, str, str]]:
     """(name, value asked, where the process shows it, where its log may state it) of each knob."""
-    for knob in verify(launch.engine, launch.arguments, launch.variables, Shown(tuple(argv), variables), ""):
+    source = (container.SOURCE, container.SOURCE) if launch.contained else ("command line", "environment")
+    for knob in verify(launch.engine, launch.arguments, launch.variables, Shown(tuple(argv), variables, *source), ""):
+        if knob.found is None and knob.asked == "stated in the log":
+            continue
         stated = []
         if launch.engine.name == "vllm" and knob.name.startswith("--"):
             key = knob.name.removeprefix("--")
@@ -104,6 +141,8 @@ def looked_up(launch: Launch, argv: list[str], variables: dict[str, str]) -> Ite
             if name and launch.arguments[key] != "auto":
                 stated.append(f"engine config: {name}")
         yield knob.name, knob.asked, knob.source, ", ".join(stated) or "-"
+    for knob in census.verify(launch.census, ""):
+        yield knob.name, knob.asked, "-", "its own line"
 
 
 def _of_arm(options: argparse.Namespace) -> Launch:
@@ -126,7 +165,7 @@ def _of_arm(options: argparse.Namespace) -> Launch:
                 raise
             continue
         if options.arm in {one.name for one in plan.arms}:
-            return _launch(options, plan.arm(options.arm).launch)
+            return _launch(options, plan.arm(options.arm).launch, loaded.host.container)
     raise ConfigError(
         f"{where}: on host {loaded.host_name} arm {options.arm!r} is never planned: it stands in for {arm.instead_of!r}, which that "
         "host can serve. Show that arm, or give another --host"
@@ -144,8 +183,11 @@ def _of_lane(options: argparse.Namespace, lane: Lane) -> Launch:
         shas["environment_sha256"] = environment_digest(options.root, lane.environment)
         shas["model_sha256"] = model_digest(options.root, models, lane.model)
     return _launch(options, {
-        "engine": engine, "environment": lane.environment, "model": lane.model, "arguments": arguments, "variables": lane.variables, **shas,
-    })  # fmt: skip
+        "engine": engine, "environment": lane.environment, "model": lane.model, "arguments": arguments, "variables": lane.variables,
+        "launcher": lane.launcher if engine != "simulated" else "process", "command": lane.command, "program": lane.program,
+        "container": lane.container.model_dump(exclude_none=True) if lane.container else None,
+        "census": {key: demand.model_dump(exclude_none=True) for key, demand in lane.census.items()} if engine != "simulated" else {}, **shas,
+    }, host.container if host else None)  # fmt: skip
 
 
 def _models(folder: Path, name: str) -> dict[str, Model]:
@@ -158,7 +200,7 @@ def _models(folder: Path, name: str) -> dict[str, Model]:
     return made
 
 
-def _launch(options: argparse.Namespace, launch: dict[str, Any]) -> Launch:
+def _launch(options: argparse.Namespace, launch: dict[str, Any], host: ContainerEngine | None) -> Launch:
     engine = engines.find(str(launch["engine"]))
     places = {"<python>": "the interpreter of rungproof itself"}
     if engine.name != "simulated":
@@ -169,8 +211,11 @@ def _launch(options: argparse.Namespace, launch: dict[str, Any]) -> Launch:
         for key, folder in (("<python>", environment_folder), ("<model>", model_folder)):
             made = (options.root / folder / "manifest.json").exists()
             places[key] += " (made)" if made else " (not made yet; a campaign makes it)"
+        if launch.get("launcher") == "container":
+            del places["<python>"]
+            places["image"] = str(launch["container"]["image"])
     variables = {key: str(value) for key, value in launch["variables"].items()}
-    return Launch(engine, dict(launch["arguments"]), variables, places)
+    return Launch(engine, dict(launch["arguments"]), variables, dict(launch.get("census", {})), places, launch, host)
 
 
 def _command(words: list[str]) -> str:

@@ -96,3 +96,21 @@ def _known(cls: type[Section], loc: tuple[Any, ...]) -> list[str]:
         if candidates:
             current = candidates[-1]
     return sorted(getattr(current, "model_fields", {}))
+
+
+def yaml_text(value: Any) -> str:
+    """Plain values as the text of a YAML file, keys in their order."""
+    return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120))
+
+
+def yaml_value(text: str) -> Any:
+    """One word of a command line as the value that YAML would read, if it would be written back just so; else as text."""
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+    if isinstance(value, (dict, list)) or (
+        isinstance(value, (int, float)) and not isinstance(value, bool) and str(value) == text
+    ):
+        return value
+    return text

@@ -76,6 +76,12 @@ def load(root: Path, name: str, host: str = "") -> Loaded:
     host_name = host or campaign.host
     profile = read_section(Host, folder / "hosts" / f"{host_name}.yaml")
     lanes = {arm.lane: read_section(Lane, folder / "lanes" / f"{arm.lane}.yaml") for arm in campaign.arms.values()}
+    for key, lane in lanes.items():
+        if lane.launcher == "container" and profile.container is None and profile.engine is None:
+            raise ConfigError(
+                f"config/hosts/{host_name}.yaml: lane {key} runs in a container, and this host names no engine for it. "
+                "Write `container: {command: [docker]}` (or podman, with the arguments that it needs here)."
+            )
     models: dict[str, Model] = {}
     for lane in lanes.values():
         _read_model(folder, lane.model, models, ())

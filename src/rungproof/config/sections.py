@@ -1,5 +1,6 @@
 """The sections of config/: host, model, lane, suite and campaign. docs for each key: `description`, shown in config/README.md."""
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt, StringConstraints, model_validator
@@ -33,8 +34,18 @@ class Costs(Section):
     slower_without: dict[str, PositiveFloat] = Field(
         default={}, description="Processor flag: how many times longer all of it takes where it is lacking."
     )
+    memory_gb: PositiveFloat | None = Field(
+        default=None, description="Memory that a server takes at most [GB]; none: not looked at before a run."
+    )
     setup_s: PositiveFloat = Field(description="Making environment and models from nothing [s].")
     setup_gb: PositiveFloat = Field(description="Disk that environment and models take [GB].")
+
+
+class ContainerEngine(Section):
+    """How containers are run on a host."""
+
+    command: list[str] = Field(min_length=1, description="The engine's command: [docker], [podman], [sudo, docker].")
+    arguments: list[str] = Field(default=[], description="What each run needs here, such as [--runtime, runc].")
 
 
 class Host(Section):
@@ -56,7 +67,25 @@ class Host(Section):
     cell_deadline_s: PositiveFloat = Field(7200, description="Longest time for all batches of one item [s].")
     idle_s: PositiveFloat = Field(description="A stream without a byte for so long is a timeout [s].")
     fault_lines: list[str] = Field(
-        default=[], description="Regular expressions of log lines that end the wait for readiness at once."
+        default=[], description="Regular expressions of lines of the server's log that end the session at once."
+    )
+    kernel_fault_lines: list[str] = Field(
+        default=[],
+        description="The same for the kernel's log, such as a reset of the device; reading it may need root.",
+    )
+    devices: list[Annotated[str, StringConstraints(pattern=r"^gpu\d+$")]] = Field(
+        default=[],
+        description="Accelerators that servers use here (gpu0, gpu1 by PCI address): sampled, and free before a start.",
+    )
+    holders: list[str] = Field(
+        default=[], description="Names of processes that may hold these devices all the same, such as a display server."
+    )
+    container: ContainerEngine | None = Field(
+        None, description="How containers are run here; none: lanes with the launcher container cannot be."
+    )
+    expect: dict[str, str | bool | int | float] = Field(
+        default={},
+        description="Facts of env.json that must read so on this host, such as a power limit; else nothing is measured.",
     )
     arguments: dict[Name, dict[str, Argument]] = Field(
         default={}, description="Arguments added to a lane on this host: LANE: {argument: value}."
@@ -81,14 +110,80 @@ class Model(Section):
     quantisation: str = Field(min_length=1, description="Format of the weights, in words.")
 
 
+class Census(Section):
+    """A demand on the server's own log: a line that must, or must not, stand in it."""
+
+    appears: str | None = Field(
+        None,
+        min_length=1,
+        description="Regular expression of a line that must appear; what its group captures is recorded.",
+    )
+    absent: str | None = Field(
+        None, min_length=1, description="Regular expression of a line that must not appear, from start to end."
+    )
+    value: str | None = Field(
+        None, description="What the group of `appears` must capture, on every line that matches; none: anything."
+    )
+
+    @model_validator(mode="after")
+    def _one_demand(self) -> "Census":
+        if (self.appears is None) == (self.absent is None):
+            raise ValueError("write either `appears` or `absent`, not both or neither")
+        try:
+            groups = re.compile(self.appears or self.absent or "").groups
+        except re.error as error:
+            raise ValueError(f"no regular expression: {error}") from error
+        if groups > 1 or (self.value is not None and (self.absent is not None or groups != 1)):
+            raise ValueError(
+                "a pattern has at most one group, and `value` needs `appears` with exactly one: the value captured"
+            )
+        return self
+
+
+class Image(Section):
+    """The container of a lane."""
+
+    image: str = Field(
+        pattern=r"^([a-z0-9][a-z0-9._/:-]*@)?sha256:[0-9a-f]{64}$",
+        description="Image by digest: NAME@sha256:..., or the id of a local one, sha256:...; a tag can move.",
+    )
+    python: str = Field("python3", min_length=1, description="Interpreter of the server inside the image.")
+    devices: list[str] = Field(default=[], description="Devices handed in: /dev/dri, or by CDI nvidia.com/gpu=0.")
+    memory: str | None = Field(None, pattern=r"^\d+[kmg]$", description="Limit of memory, such as 16g; none: no limit.")
+    shm_size: str | None = Field(
+        None, pattern=r"^\d+[kmg]$", description="Shared memory, such as 8g; none: the engine's own."
+    )
+
+
+# What a lane must say so that no prompt is answered from a cache.
+UNCACHED: dict[str, tuple[str, bool]] = {
+    "vllm": ("enable-prefix-caching", False), "sglang": ("disable-radix-cache", True), "llama.cpp": ("cache-prompt", False),
+}  # fmt: skip
+
+
 class Lane(Section):
     """config/lanes/NAME.yaml: model, quantisation, engine and how the server is launched."""
 
     title: str = Field(min_length=1, description="Name for people.")
     model: Name = Field(description="File under config/models/.")
-    engine: Literal["vllm"] = Field(description="How arguments are written and which log lines mean what.")
-    launcher: Literal["process"] = Field("process", description="process: a virtual environment on this machine.")
-    environment: Name = Field(description="Lock file envs/NAME.lock of the server's environment.")
+    engine: Literal["vllm", "sglang", "llama.cpp", "command"] = Field(
+        description="How arguments are written and which log lines mean what; command: any server, see `command`."
+    )
+    launcher: Literal["process", "container"] = Field(
+        "process", description="process: a virtual environment on this machine; container: an image, see `container`."
+    )
+    environment: Name = Field(
+        description="Lock file envs/NAME.lock of the environment that serves (process) and in which models and prompts are made."
+    )
+    container: Image | None = Field(
+        None, description="The image and what it is given; for the launcher container alone."
+    )
+    command: list[str] = Field(
+        default=[], description="For the engine command: its words; {python}, {model}, {name} and {port} are filled in."
+    )
+    program: str | None = Field(
+        None, min_length=1, description="For llama.cpp: the server's program; none: llama-server."
+    )
     needs: list[str] = Field(
         default=[], description="Processor flags (/proc/cpuinfo) without which the engine cannot serve this lane."
     )
@@ -96,6 +191,9 @@ class Lane(Section):
         default={}, description="Server arguments: true writes --key, false --no-key, a mapping is written as JSON."
     )
     variables: dict[str, str] = Field(default={}, description="Environment variables of the server.")
+    census: dict[Name, Census] = Field(
+        default={}, description="Lines that the server's own log must, or must not, hold; else the session is invalid."
+    )
     canary: Name | None = Field(
         None, description="Suite of canary checks for a model that cannot pass the campaign's; none: the campaign's."
     )
@@ -108,10 +206,26 @@ class Lane(Section):
 
     @model_validator(mode="after")
     def _prefix_caching_named(self) -> "Lane":
-        if self.arguments.get("enable-prefix-caching") is not False:
+        key, wanted = UNCACHED.get(self.engine, ("", False))
+        if key and self.arguments.get(key) is not wanted:
             raise ValueError(
-                "a lane turns prefix caching off by name: write `enable-prefix-caching: false` under arguments"
+                f"a lane turns prefix caching off by name: write `{key}: {str(wanted).lower()}` under arguments"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _keys_fit(self) -> "Lane":
+        if (self.launcher == "container") != (self.container is not None):
+            raise ValueError("`container` (the image) goes with `launcher: container`, and only with it")
+        if (self.engine == "command") != bool(self.command):
+            raise ValueError("`command` (the words) goes with `engine: command`, and only with it")
+        lacking = [
+            place for place in ("{name}", "{port}") if self.command and not any(place in w for w in self.command)
+        ]
+        if lacking:
+            raise ValueError(f"command: {' and '.join(lacking)} must stand in it, since both are new for each server")
+        if self.program is not None and self.engine != "llama.cpp":
+            raise ValueError("`program` is for the engine llama.cpp alone")
         return self
 
 
@@ -137,6 +251,8 @@ class Arm(Section):
     )
     speculation: Speculation | None = Field(None, description="Speculative decoding; none: without.")
     arguments: dict[str, Argument] = Field(default={}, description="Server arguments that differ from the lane's.")
+    variables: dict[str, str] = Field(default={}, description="Environment variables that differ from the lane's.")
+    census: dict[Name, Census] = Field(default={}, description="Census lines besides, or instead of, the lane's.")
 
 
 class Strict(Section):

@@ -8,6 +8,7 @@ from rungproof.judge.points import Findings
 from rungproof.judge.soundness import SessionFiles
 from rungproof.judge.summary import SessionFacts
 from rungproof.records.codec import parse, sha256
+from rungproof.records.environment import Environment
 from rungproof.records.errors import EvidenceError
 from rungproof.records.formats import Canary, ClientCheck, Closed, Input, Judged, Server, Verdict
 from rungproof.records.plan import Plan
@@ -37,11 +38,12 @@ def read_sessions(read: Read, names: Iterable[str]) -> dict[str, Session]:
             continue
         before, after = (_maybe(read, Canary, f"{home}/canary_{when}.json") for when in ("before", "after"))
         closed = _maybe(read, Closed, f"{home}/closed.json")
+        env = _maybe(read, Environment, f"{home}/env.json")
         client = _maybe(read, ClientCheck, f"{home}/client.json")
         paths = [f"{home}/{n}.json" for n in ("server", "canary_before", "canary_after")]
         inputs = tuple(Input(path, sha256(data)) for path in paths if (data := read(path)) is not None)
         made[name] = Session(
-            SessionFacts(server, before, after, closed, client), SessionFiles(server, before, after), inputs
+            SessionFacts(server, before, after, closed, client, env), SessionFiles(server, before, after), inputs
         )
     return made
 

@@ -10,6 +10,7 @@ from rungproof.judge.points import Findings, points_of
 from rungproof.judge.stats import Refused, outliers, rate_ratio, servers_interval
 from rungproof.judge.ties import margin_rows
 from rungproof.records.codec import digest
+from rungproof.records.environment import Environment
 from rungproof.records.formats import Canary, ClientCheck, Closed, Judged, Point, Server, Verdict
 from rungproof.records.plan import ArmPlan, Gate, Item, Plan
 from rungproof.records.summary import (
@@ -33,6 +34,7 @@ class SessionFacts:
     after: Canary | None
     closed: Closed | None
     client: ClientCheck | None
+    env: Environment | None = None
 
 
 def summarise(findings: Findings, sessions: Sequence[SessionFacts]) -> Summary:
@@ -160,7 +162,7 @@ def _session(facts: SessionFacts, current: bool) -> SessionInfo:
         server.session, server.arm, server.replicate, server.boot, server.status, current, bool(closed and closed.sound),
         facts.before.status if facts.before else "missing", facts.after.status if facts.after else "missing", server.ready_s,
         closed.lived_s if closed else None, server.at, tuple(str(r) for r in reasons), server.knobs, server.identity, server.environment,
-        closed.exit if closed else "still open", facts.client,
+        closed.exit if closed else "still open", facts.client, facts.env,
     )  # fmt: skip
 
 

@@ -1,6 +1,5 @@
 """What a session's jobs do, one function a rule."""
 
-import os
 import sys
 import time
 from contextlib import suppress
@@ -74,14 +73,12 @@ def _order(plan: Plan, arm: ArmPlan, session: str, replicate: str, build: str) -
     return Order(
         session=session, campaign=plan.campaign, arm=arm.name, replicate=replicate, launch=arm.launch, launch_sha256=arm.launch_sha256,
         python=python, model_path=model_path, model_identity=identity, port=0, ready_deadline_s=limits["ready_deadline_s"],
-        stop_grace_s=limits["stop_grace_s"], lock=str(lock_path(limits["lock"])), owner_pid=pid, owner_start=start, canary=canary,
-        fault_lines=tuple(limits["fault_lines"]),
+        stop_grace_s=limits["stop_grace_s"], lock=str(serving.lock_path(limits["lock"])), owner_pid=pid, owner_start=start, canary=canary,
+        fault_lines=tuple(limits["fault_lines"]), rivals=tuple(other.launch_sha256 for other in plan.arms if other.name != arm.name),
+        devices=tuple(limits["devices"]), holders=tuple(limits["holders"]), expect=limits["expect"],
+        kernel_fault_lines=tuple(limits["kernel_fault_lines"]),
+        container_engine=tuple(limits["container"]["command"]), container_arguments=tuple(limits["container"]["arguments"]),
     )  # fmt: skip
-
-
-def lock_path(name: str) -> Path:
-    """The host lock's file: in RUNGPROOF_LOCK_DIR or /tmp, one for all users of the machine."""
-    return Path(os.environ.get("RUNGPROOF_LOCK_DIR", "/tmp")) / f"rungproof-{name}.lock"
 
 
 def _not_started(folder: Path, order: Order, verdict: Verdict) -> Server:

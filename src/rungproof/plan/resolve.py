@@ -65,6 +65,11 @@ def resolve(loaded: Loaded, flags: frozenset[str]) -> Plan:
             "idle_s": host.idle_s,
             "fault_lines": list(host.fault_lines),
             "lock": host.lock,
+            "devices": list(host.devices),
+            "holders": list(host.holders),
+            "expect": dict(host.expect),
+            "kernel_fault_lines": list(host.kernel_fault_lines),
+            "container": host.container.model_dump() if host.container else {"command": [], "arguments": []},
         },
     )
 
@@ -156,15 +161,25 @@ def _arm(loaded: Loaded, name: str, arm: Arm) -> ArmPlan:
             arguments["draft-depth"] = depth
     launch = {
         "engine": "simulated" if loaded.simulated else lane.engine,
-        "launcher": lane.launcher,
+        "launcher": "process" if loaded.simulated else lane.launcher,
         "host": loaded.host_name,
         "environment": "simulated" if loaded.simulated else lane.environment,
         "environment_sha256": "simulated" if loaded.simulated else environment_digest(loaded.root, lane.environment),
         "model": lane.model,
         "model_sha256": "simulated" if loaded.simulated else model_digest(loaded.root, loaded.models, lane.model),
         "arguments": arguments,
-        "variables": dict(lane.variables),
+        "variables": {**lane.variables, **arm.variables},
     }
+    if not loaded.simulated:  # keys that a lane does not have leave its digest as it is
+        own = {
+            "command": lane.command,
+            "program": lane.program,
+            "container": lane.container and lane.container.model_dump(exclude_none=True),
+        }
+        launch |= {key: value for key, value in own.items() if value}
+    census = {} if loaded.simulated else {**lane.census, **arm.census}  # the simulated server prints no engine's lines
+    if census:  # a lane without demands keeps the digest that it had before there were any
+        launch["census"] = {key: demand.model_dump(exclude_none=True) for key, demand in census.items()}
     return ArmPlan(
         name,
         arm.title,

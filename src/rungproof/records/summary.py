@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from rungproof.records.environment import Environment
 from rungproof.records.formats import ClientCheck, Knob, Point, PointState, Verdict
 
 
@@ -26,7 +27,7 @@ class ArmInfo:
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """One fresh server. `current`: at least one accepted item comes from it."""
+    """One fresh server. `current`: at least one accepted item comes from it; `env`: its env.json, where there is one."""
 
     session: str
     arm: str
@@ -46,6 +47,7 @@ class SessionInfo:
     environment: dict[str, Any]
     exit: str
     client: ClientCheck | None
+    env: Environment | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,9 @@
 anybody still watches it.
 """
 
+from rungproof.measure.serving.lock import path_of as lock_path
 from rungproof.measure.serving.order import Order
 from rungproof.measure.serving.procfs import alive, owner_of
 from rungproof.measure.serving.session import repair, start, stop, supervised
 
-__all__ = ["Order", "alive", "owner_of", "repair", "start", "stop", "supervised"]
+__all__ = ["Order", "alive", "lock_path", "owner_of", "repair", "start", "stop", "supervised"]

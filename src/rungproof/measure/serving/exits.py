@@ -2,7 +2,11 @@
 
 import os
 import signal
+from dataclasses import dataclass
 from pathlib import Path
+
+from rungproof.measure.hosts.machine import cgroups
+from rungproof.measure.hosts.tree import Tree
 
 
 def describe(status: int) -> str:
@@ -27,6 +31,58 @@ def oom_kills(root: Path = Path("/")) -> int | None:
         if name == "oom_kill" and value.isdecimal():
             return int(value)
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryGroup:
+    """The control group whose memory a server may use: its counter of kills, and its limit in words."""
+
+    counter: Path
+    limit: str
+
+    @classmethod
+    def of(cls, pid: int, root: Path = Path("/")) -> "MemoryGroup | None":
+        """The group of a process; None where it has none that can be read."""
+        tree = Tree(root)
+        found = cgroups(tree, f"/proc/{pid}")
+        for controller, counter, limit in (
+            ("", "memory.events", "memory.max"),
+            ("memory", "memory.oom_control", "memory.limit_in_bytes"),
+        ):
+            folder = found.get(controller)
+            if folder and tree.text(f"{folder}/{counter}") is not None:
+                return cls(tree.path(f"{folder}/{counter}"), tree.text(f"{folder}/{limit}") or "unknown")
+        return None
+
+    def kills(self) -> int | None:
+        """How many of its processes the kernel has killed for memory; None where it does not say."""
+        try:
+            lines = self.counter.read_text().splitlines()
+        except OSError:
+            return None
+        return next(
+            (
+                int(value)
+                for name, _, value in (line.partition(" ") for line in lines)
+                if name == "oom_kill" and value.isdecimal()
+            ),
+            None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """Counters of kills for memory when a server started: of the host, and of its control group."""
+
+    host: int | None
+    group: MemoryGroup | None
+    group_kills: int | None
+
+    @classmethod
+    def now(cls, pid: int) -> "Before":
+        """As they are now."""
+        group = MemoryGroup.of(pid)
+        return cls(oom_kills(), group, group.kills() if group else None)
 
 
 def kernel_says(pid: int, root: Path = Path("/")) -> str:
@@ -55,12 +111,19 @@ def _record(handle: int) -> str:
             return ""
 
 
-def cause(status: int, pid: int, oom_before: int | None) -> str:
-    """`describe`, and out of memory where the kernel says so. `oom_before`: `oom_kills` when the server started."""
+def cause(status: int, pid: int, before: Before) -> str:
+    """`describe`, and out of memory where the kernel's log, the control group or the host's counter say so, in this order."""
     text = describe(status)
     if line := kernel_says(pid):
         return f"{text}; out of memory: {line}"
-    after = oom_kills()
-    if oom_before is not None and after is not None and after > oom_before:
-        return f"{text}; the kernel killed {after - oom_before} process(es) of this host for memory meanwhile"
+    if before.group is not None and (killed := _more(before.group_kills, before.group.kills())):
+        return f"{text}; out of memory: {killed} process(es) of its control group were killed at its limit of {before.group.limit} bytes"
+    if killed := _more(before.host, oom_kills()):
+        return (
+            f"{text}; perhaps out of memory: the kernel killed {killed} process(es) of this host for memory meanwhile"
+        )
     return text
+
+
+def _more(before: int | None, after: int | None) -> int:
+    return after - before if before is not None and after is not None and after > before else 0

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from rungproof.measure.serving import procfs, tree
+from rungproof.measure.serving.launch import container
 from rungproof.measure.serving.order import Places
 from rungproof.records.codec import canonical
 from rungproof.records.errors import HostError
@@ -43,6 +44,7 @@ def finish(places: Places, tracker: tree.Tracker, grace_s: float) -> None:
         return tracker.alive()
 
     tree.wait_gone(left, min(grace_s, tree.LONGEST_GRACE_S))
+    container.remove(places)  # its processes may be no descendants of ours; nothing to do for a server without one
     told, still = tree.end_all(left, 0.0)
     found = {"ended": sorted(told.values()), "left": [[one.pid, one.start, one.name] for one in still]}
     write_atomic(places.guard, canonical(found))

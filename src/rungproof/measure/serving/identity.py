@@ -10,7 +10,7 @@ import requests
 
 from rungproof.measure.serving.engines.engine import Engine
 from rungproof.measure.serving.order import Order
-from rungproof.measure.serving.running import Running
+from rungproof.records.formats import Knob
 
 ASK = """import json, sys, sysconfig as s
 print(json.dumps([sys.version.split()[0], s.get_path("purelib"), s.get_path("platlib")]))"""
@@ -18,13 +18,23 @@ DIST_INFO = re.compile(r"(.+)-([^-]+)\.dist-info")
 
 
 def interpreter(python: str) -> tuple[str, list[Path]]:
-    """Version of an interpreter and where its packages lie. ("", []) if it cannot be run."""
+    """Version of an interpreter and where its packages lie. ("", []) if it is none or cannot be run."""
+    if not Path(python).name.startswith("python"):
+        return "", []
     try:
         done = subprocess.run([python, "-I", "-c", ASK], capture_output=True, timeout=60, check=True)
-        version, *folders = json.loads(done.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError):
+    except (OSError, subprocess.SubprocessError):
         return "", []
-    return str(version), list(dict.fromkeys(Path(folder) for folder in folders))
+    return told(done.stdout.decode("utf-8", "replace"))
+
+
+def told(answer: str) -> tuple[str, list[Path]]:
+    """What an interpreter answered to ASK; ("", []) if that is no answer."""
+    try:
+        version, *folders = json.loads(answer)
+    except (ValueError, TypeError):
+        return "", []
+    return str(version), list(dict.fromkeys(Path(str(folder)) for folder in folders))
 
 
 def packages(folders: list[Path]) -> dict[str, str]:
@@ -49,27 +59,48 @@ def portable_command(argv: list[str], order: Order, model: str) -> list[str]:
     return [*words[:place], *(["<port>"] if place < len(words) else []), *words[place + 1 :]]
 
 
-def engine_version(url: str) -> str:
-    """What the server answers under /version; "" if it does not say."""
+def engine_version(url: str, at: tuple[str, ...]) -> str:
+    """What the server answers as its version. at: path and keys; "" if it does not say or has no such answer."""
+    if not at:
+        return ""
     with requests.Session() as session:
         session.trust_env = False
         try:
-            value = session.get(f"{url}/version", timeout=5).json()
+            value = session.get(f"{url}{at[0]}", timeout=5).json()
         except (requests.RequestException, ValueError):
             return ""
-    return str(value.get("version", "")) if isinstance(value, dict) else ""
+    for key in at[1:]:
+        value = value.get(key) if isinstance(value, dict) else None
+    return str(value)[:200] if isinstance(value, (str, int, float)) else ""
+
+
+def version_knobs(engine: Engine, identity: dict[str, Any]) -> tuple[Knob, ...]:
+    """The version that the server answers with, held against the package installed for it and against its own log.
+
+    A build suffix ("+cpu") counts on neither side: not every answer has it. No package, no log: nothing to hold against.
+    """
+    installed = next((v for name in engine.distributions if (v := identity["packages"].get(name))), None)
+    answered = str(identity["engine_version"]) or None
+    made = []
+    for what, wanted in (("installed package", installed), ("log", identity.get("engine_version_logged"))):
+        if wanted:
+            same = answered is not None and answered.partition("+")[0] == str(wanted).partition("+")[0]
+            made.append(
+                Knob("engine version", str(wanted), answered, f"{engine.version_at[0]} against its {what}", same)
+            )
+    return tuple(made)
 
 
 def describe(
-    order: Order, engine: Engine, server: Running, log: str, runtime: tuple[str, list[Path]]
+    order: Order, engine: Engine, url: str, model: str, argv: list[str], log: str, runtime: tuple[str, list[Path]]
 ) -> dict[str, Any]:
-    """The identity that goes into server.json. `runtime`: from `interpreter`."""
+    """The identity that goes into server.json. url, model, argv: of the running server; `runtime`: from `interpreter`."""
     return {
         "engine": engine.name,
-        "engine_version": engine_version(server.url),
+        "engine_version": engine_version(url, engine.version_at),
         "python": runtime[0],
         "packages": packages(runtime[1]),
         "model": order.model_identity,
-        "argv": portable_command(server.argv, order, server.model),
-        **{key: portable(value, order, server.model) for key, value in engine.log_identity(log).items()},
+        "argv": portable_command(argv, order, model),
+        **{key: portable(value, order, model) for key, value in engine.log_identity(log).items()},
     }

@@ -1,12 +1,13 @@
 """Every argument and variable asked for, looked up in the running server. What cannot be read is not in force."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rungproof.measure.serving import procfs
-from rungproof.measure.serving.engines.engine import Engine, render, text
+from rungproof.measure.serving.engines.engine import Engine, text
+from rungproof.measure.serving.order import Order
 from rungproof.records.formats import Knob, Reason
 
 
@@ -16,6 +17,8 @@ class Shown:
 
     command_line: tuple[str, ...] | None
     variables: dict[str, str] | None
+    arguments_from: str = "command line"
+    variables_from: str = "environment"
 
     @classmethod
     def of(cls, pid: int, proc: Path = procfs.PROC) -> "Shown":
@@ -32,10 +35,15 @@ def verify(
 ) -> tuple[Knob, ...]:
     """All knobs of a server, from its command line, its environment and what its log states."""
     return (
-        *(_argument(key, value, shown.command_line) for key, value in arguments.items()),
-        *(_variable(name, value, shown.variables) for name, value in asked.items()),
+        *(_argument(engine, key, value, shown) for key, value in arguments.items()),
+        *(_variable(name, value, shown) for name, value in asked.items()),
         *engine.log_knobs(arguments, log),
     )
+
+
+def portable(knob: Knob, order: Order) -> Knob:
+    """A knob whose found value, which may quote the server's log, names no path of this machine."""
+    return knob if knob.found is None else replace(knob, found=order.portable(knob.found))
 
 
 def reasons(knobs: Sequence[Knob]) -> tuple[Reason, ...]:
@@ -52,10 +60,14 @@ def reasons(knobs: Sequence[Knob]) -> tuple[Reason, ...]:
     )
 
 
-def _argument(key: str, value: Any, shown: tuple[str, ...] | None) -> Knob:
-    found = None if shown is None else _shown(key, shown)
-    wanted = render({key: value})
-    return Knob(f"--{key}", wanted[0] if len(wanted) == 1 else text(value), found, "command line", found == wanted[-1])
+def _argument(engine: Engine, key: str, value: Any, shown: Shown) -> Knob:
+    found = None if shown.command_line is None else _shown(key, shown.command_line)
+    wanted = engine.write({key: value})
+    if not wanted:  # written by leaving it away: in force if it is not there
+        absent = shown.command_line is not None and found is None
+        return Knob(f"--{key}", "left away", "left away" if absent else found, shown.arguments_from, absent)
+    asked = wanted[0] if len(wanted) == 1 else text(value)
+    return Knob(f"--{key}", asked, found, shown.arguments_from, found == wanted[-1])
 
 
 def _shown(key: str, shown: tuple[str, ...]) -> str | None:
@@ -75,6 +87,6 @@ def _shown(key: str, shown: tuple[str, ...]) -> str | None:
     return found
 
 
-def _variable(name: str, value: str, present: dict[str, str] | None) -> Knob:
-    found = None if present is None else present.get(name)
-    return Knob(name, value, found, "environment", found == value)
+def _variable(name: str, value: str, shown: Shown) -> Knob:
+    found = None if shown.variables is None else shown.variables.get(name)
+    return Knob(name, value, found, shown.variables_from, found == value)

@@ -1,6 +1,6 @@
 """What a job asks of the supervisor (`control/order.json`), and where a session's files lie."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,11 @@ class Order:
     """One server to start. `launch` is hashed and holds no machine path; what is this machine's own is beside it.
 
     port 0: choose a free one. lock: the host's lock file. owner_pid, owner_start: the process whose end closes the
-    session. canary: handed to the canary as it is. fault_lines: regular expressions; a line of the server's log that
-    matches one ends the wait for readiness. Deadlines in seconds.
+    session. canary: handed to the canary as it is. fault_lines, kernel_fault_lines: regular expressions; a line of the
+    server's log, or of the kernel's, that matches one ends the session. rivals: launch digests of the plan's other arms, whose configuration must
+    differ from this one's. devices: accelerators that the server uses; holders: names of processes that may hold them too;
+    expect: facts of the environment that must have this value. container_engine, container_arguments: the command that runs
+    containers on this host, and what it needs here for each. Deadlines in seconds.
     """
 
     session: str
@@ -34,6 +37,18 @@ class Order:
     owner_start: int
     canary: dict[str, Any]
     fault_lines: tuple[str, ...]
+    rivals: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    holders: tuple[str, ...] = ()
+    expect: dict[str, Any] = field(default_factory=dict)
+    kernel_fault_lines: tuple[str, ...] = ()
+    container_engine: tuple[str, ...] = ()
+    container_arguments: tuple[str, ...] = ()
+
+    @property
+    def census(self) -> dict[str, dict[str, str]]:
+        """Demands on the server's own log, by name: `appears` or `absent`, and perhaps `value`."""
+        return dict(self.launch.get("census", {}))
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -113,6 +128,21 @@ class Places:
     def supervisor_log(self) -> Path:
         """Standard output and error of the supervisor and the guard."""
         return self.folder / "logs" / "supervisor.log"
+
+    @property
+    def container(self) -> Path:
+        """The container of this session, so that whoever comes later can end it: {"engine", "name"}."""
+        return self.folder / "control" / "container.json"
+
+    @property
+    def env(self) -> Path:
+        """What the server ran on, before and after."""
+        return self.folder / "env.json"
+
+    @property
+    def samples(self) -> Path:
+        """What was seen each second while it ran."""
+        return self.folder / "env.samples.jsonl"
 
     def canary(self, when: str) -> Path:
         """The canary of `when`: before or after."""

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from rungproof.measure.serving.order import Order, Places
 from rungproof.records.codec import canonical, read
+from rungproof.records.environment import Environment
 from rungproof.records.errors import EvidenceError, HostError
 from rungproof.records.files import write_atomic
 from rungproof.records.formats import Canary, Closed, Knob, Reason, Server
@@ -85,7 +86,7 @@ def closed(
     return Closed(order.session, boot, by, sound, reasons, exit_text, leftovers, now(), lived_s)
 
 
-def save(path: Path, record: Server | Closed) -> bool:
+def save(path: Path, record: Server | Closed | Environment) -> bool:
     """Write a record; a full disk is waited for a little. False if it could not be written."""
     for _ in range(TRIES):
         try:

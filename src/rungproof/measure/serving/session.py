@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from rungproof.measure.serving import engines, procfs, ready, report, running, tree
+from rungproof.measure.serving import engines, lock, procfs, ready, report, running, tree
 from rungproof.measure.serving.children import module_environment
+from rungproof.measure.serving.launch import container
 from rungproof.measure.serving.order import Order, Places, last_lines, read_order, write_order
 from rungproof.records.codec import read
 from rungproof.records.errors import HostError, ServerError
@@ -19,7 +20,7 @@ _DETACHED: list["subprocess.Popen[bytes]"] = []  # they outlive the call that st
 CLOSE_S = 120.0  # beyond the server's own grace: a canary by the supervisor, the sweep, a slow disk
 
 
-def start(folder: Path, order: Order, tell: Callable[[str], None]) -> Server:
+def start(folder: Path, order: Order, tell: Callable[[str], None] = lambda _words: None) -> Server:
     """Start a supervisor for `order` in `folder` and wait for server.json; its status is ready or failed.
 
     `tell` gets the words of each phase of the start, as the server's log reaches it.
@@ -133,6 +134,10 @@ def _close_for(places: Places, order: Order, held: tree.Recorded | None) -> None
         _wait_for_guard(places, held)
         held = tree.recorded(places.tree) or held
         leftovers = _end_recorded(held, min(order.stop_grace_s, tree.LONGEST_GRACE_S))
+        if left := container.remove(places):
+            leftovers = (*leftovers, left)
+        if still := [text for text in leftovers if tree.STILL in text]:
+            lock.latch(Path(order.lock), order.session, still)
     running.remove_cache(places)
     if not places.server.exists():
         _write_failed(places, order, "supervisor ended", "before the server was ready")

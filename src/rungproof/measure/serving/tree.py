@@ -20,6 +20,7 @@ from rungproof.records.files import write_atomic
 
 Pair = tuple[int, int]  # pid and start time
 POLL_S = 0.05
+STILL = "still running"  # in the words on a process that does not end
 LONGEST_GRACE_S = 5.0  # for a server whose supervisor is gone
 
 
@@ -147,7 +148,7 @@ def end_all(
                 told[one.pid, one.start] = f"{one.name} ({one.pid}), ended by SIGKILL"
         time.sleep(POLL_S)
     for one in found:
-        told[one.pid, one.start] = f"{one.name} ({one.pid}), still running after SIGKILL"
+        told[one.pid, one.start] = f"{one.name} ({one.pid}), {STILL} after SIGKILL"
     return told, found
 
 

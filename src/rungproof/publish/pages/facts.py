@@ -9,7 +9,7 @@ from rungproof.publish.pages.text import shortened
 from rungproof.records.formats import Knob
 from rungproof.records.summary import ArmInfo, SessionInfo, Summary
 
-VALUE_LIMIT, ROW_LIMIT = 160, 80
+VALUE_LIMIT = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,22 +65,6 @@ def find(value: Any, name: str) -> Any:
     if name in value:
         return value[name]
     return next((found for key in sorted(value, key=str) if (found := find(value[key], name)) is not None), None)
-
-
-def environment(sessions: Sequence[SessionInfo]) -> tuple[list[Fact], list[Fact], int]:
-    """(equal everywhere, different between sessions, how many equal ones were left off)."""
-    values: dict[str, dict[str, list[str]]] = {}
-    for session in sessions:
-        for kind, nested in (("", session.environment), ("identity", session.identity)):
-            for key, text in flat(nested, kind) if nested else ():
-                values.setdefault(key, {}).setdefault(text, []).append(session.session)
-    same, differ = [], []
-    for key, by_text in sorted(values.items()):
-        if len(by_text) == 1 and len(next(iter(by_text.values()))) == len(sessions):
-            same.append(Fact(key, shortened(next(iter(by_text)), VALUE_LIMIT)))
-        else:
-            differ += [Fact(key, shortened(text, VALUE_LIMIT), tuple(who)) for text, who in by_text.items()]
-    return same[:ROW_LIMIT], differ[:ROW_LIMIT], max(0, len(same) - ROW_LIMIT) + max(0, len(differ) - ROW_LIMIT)
 
 
 def knobs(summary: Summary) -> list[tuple[str, int, list[KnobRow]]]:

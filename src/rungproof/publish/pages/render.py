@@ -7,7 +7,19 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from rungproof.publish.pages import claims, facts, figures, geometry, identity, rows, steps, text, twins
+from rungproof.publish.pages import (
+    claims,
+    facts,
+    figures,
+    geometry,
+    hosts,
+    identity,
+    regimes,
+    rows,
+    steps,
+    text,
+    twins,
+)
 from rungproof.records.files import write_atomic
 from rungproof.records.summary import Summary
 
@@ -65,7 +77,7 @@ def _shown(value: Any) -> Any:
 
 
 def _context(summary: Summary) -> dict[str, Any]:
-    same, differ, more = facts.environment(summary.sessions)
+    same, differ, more = hosts.environment(summary.sessions)
     return {
         "s": summary,
         "states": Counter(point.state for point in summary.points),
@@ -88,9 +100,12 @@ def _context(summary: Summary) -> dict[str, Any]:
         "canaries": rows.canary_groups(summary.canaries),
         "weak_canaries": rows.weak_canaries(summary),
         "knobs": facts.knobs(summary),
+        "regimes": regimes.regimes(summary),
         "environment_same": same,
         "environment_differ": differ,
         "environment_more": more,
+        "sampled": hosts.sampled(summary.sessions),
+        "energies": hosts.energies(summary.sessions),
         "attempts": rows.attempts(summary.history),
         "rules": facts.facts(summary.rules),
         "suites": [facts.facts(suite) for suite in summary.suites],

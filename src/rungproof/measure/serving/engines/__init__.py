@@ -1,10 +1,12 @@
-"""Engines by the name that a lane gives them."""
+"""Engines by the name that a lane gives them; each is one small description."""
 
-from rungproof.measure.serving.engines import simulated, vllm
+from rungproof.measure.serving.engines import command, llamacpp, sglang, simulated, vllm
 from rungproof.measure.serving.engines.engine import Engine
 from rungproof.records.errors import ConfigError
 
-ENGINES: dict[str, Engine] = {engine.name: engine for engine in (vllm.ENGINE, simulated.ENGINE)}
+ENGINES: dict[str, Engine] = {
+    engine.name: engine for engine in (vllm.ENGINE, sglang.ENGINE, llamacpp.ENGINE, command.ENGINE, simulated.ENGINE)
+}
 
 
 def find(name: str) -> Engine:

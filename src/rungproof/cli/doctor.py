@@ -1,0 +1,129 @@
+"""`rungproof doctor`: what this machine lacks for a campaign, before anything is started."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from rungproof.cli import need
+from rungproof.cli.words import add, clean, console, table
+from rungproof.config.base import read_yaml
+from rungproof.config.load import load, read_run
+from rungproof.measure.hosts import nvidia
+from rungproof.measure.hosts.devices import devices
+from rungproof.measure.hosts.doctor import Check, Machine, Room, Wanted, examine, together
+from rungproof.measure.models.probing import find_interpreter
+from rungproof.measure.serving import lock_path
+from rungproof.plan import missing
+from rungproof.plan.estimate import to_build
+from rungproof.plan.machine import flags_of_study, processor_flags
+from rungproof.plan.resolve import resolve
+from rungproof.records.codec import plain
+from rungproof.records.errors import SetupError
+from rungproof.records.plan import Plan
+
+WORDS = {"ok": "ok", "warn": "WARNING", "fail": "LACKING"}
+PROBED = "packaging"  # a small package that every index of Python packages has
+
+
+def add_options(to: argparse.ArgumentParser) -> None:
+    """The options of doctor."""
+    to.add_argument(
+        "campaign",
+        nargs="?",
+        default="campaign_v2",
+        metavar="CAMPAIGN",
+        help="file under config/campaigns/, without .yaml (default: %(default)s)",
+    )
+    to.add_argument("--host", default="", metavar="HOST", help="host profile instead of the campaign's own")
+    to.add_argument("--root", type=Path, default=Path(), metavar="DIR", help="the checkout (default: this folder)")
+    to.add_argument("--json", action="store_true", help="the checks as JSON on standard output")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Examine this machine; exit code 1 where something is lacking, 0 with warnings alone."""
+    checks, name = _checks(options, Machine(devices=tuple(devices(nvml=nvidia.library())), python=sys.executable))
+    good = not any(check.state == "fail" for check in checks)
+    if options.json:
+        print(
+            json.dumps(
+                {"campaign": options.campaign, "host": name, "ok": good, "checks": plain(checks)},
+                indent=2,
+                sort_keys=True,
+            )
+        )
+        return 0 if good else 1
+    rows = table(
+        f"campaign {options.campaign} on host profile {name}",
+        {"check": False, "": False, "found": False, "needed": False},
+    )
+    for check in checks:
+        add(rows, check.name, WORDS[check.state], check.found, check.needed or "-")
+    console().print(rows)
+    for check in checks:
+        if check.fix:
+            print(clean(f"{check.name}: {check.fix}"))
+    print("Nothing is lacking." if good else "Something is lacking: see above. Nothing was started or changed.")
+    return 0 if good else 1
+
+
+def _checks(options: argparse.Namespace, machine: Machine) -> tuple[list[Check], str]:
+    settings = read_run(read_yaml(options.root / "config/config.yaml"))
+    loaded = load(options.root, options.campaign, options.host or settings.host)
+    results, build = options.root / settings.results, options.root / settings.build
+    plan = resolve(loaded, flags_of_study(results / loaded.folder, processor_flags(), loaded.needs))
+    todo = missing.plan_run(plan, results / plan.study, missing.next_run(results.glob("*")), (), "")
+    costs, host = loaded.host.costs, loaded.host
+    lacking = to_build(plan, build)
+    rooms = [Room(results, need.results_bytes(todo), "records")]
+    if lacking:
+        rooms.append(Room(build, int(costs.setup_gb * 1e9), "environments and models"))
+    wanted = Wanted(
+        lock=lock_path(host.lock), rooms=together(rooms), memory_bytes=int(costs.memory_gb * 1e9) if costs.memory_gb else None,
+        index=PROBED if lacking else "", devices=tuple(host.devices), holders=tuple(host.holders), expect=dict(host.expect),
+        kernel_log=bool(host.kernel_fault_lines), engines=_engines(plan), programs=_programs(plan), real=not plan.simulated,
+    )  # fmt: skip
+    return [*_processor(plan), *_setup(lacking), *examine(wanted, machine)], loaded.host_name
+
+
+def _engines(plan: Plan) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """The host's container engine with the images of all arms that run in one; {} where none does."""
+    images = [str(arm.launch["container"]["image"]) for arm in plan.arms if arm.launch["launcher"] == "container"]
+    return {tuple(plan.limits["container"]["command"]): tuple(dict.fromkeys(images))} if images else {}
+
+
+def _programs(plan: Plan) -> tuple[str, ...]:
+    """Programs that lanes start as a process and that no environment of ours holds."""
+    mine = (arm.launch for arm in plan.arms if arm.engine == "llama.cpp" and arm.launch["launcher"] == "process")
+    return tuple(dict.fromkeys(str(launch.get("program") or "llama-server") for launch in mine))
+
+
+def _processor(plan: Plan) -> list[Check]:
+    """Arms that this processor cannot serve."""
+    return [
+        Check(
+            f"processor for {one.arm}", "warn", f"lacks {', '.join(one.lacks)}", f"lane {one.lane}",
+            f"This arm is left out{f'; {one.instead} is measured instead' if one.instead else ''}. Another machine can serve it.",
+        )
+        for one in plan.unavailable
+    ]  # fmt: skip
+
+
+def _setup(lacking: list[str]) -> list[Check]:
+    """What is still to be made, and the interpreter that this needs."""
+    if not lacking:
+        return [Check("environments and models", "ok", "made")]
+    made = [
+        Check(
+            "environments and models",
+            "ok",
+            f"to be made by the next call: {', '.join(Path(one).name for one in lacking)}",
+        )
+    ]
+    if any("/envs/" in one for one in lacking):
+        try:
+            made.append(Check("interpreter for servers", "ok", find_interpreter(None)))
+        except SetupError as error:
+            first, *_, last = str(error).splitlines()
+            made.append(Check("interpreter for servers", "fail", first, "Python 3.11 with venv", last))
+    return made

@@ -1,0 +1,78 @@
+"""The accelerators of this machine, whoever made them, under one small interface: gpu0, gpu1 ... by PCI address."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rungproof.measure.hosts import drm, nvidia
+from rungproof.measure.hosts.tree import Tree
+from rungproof.records.environment import Fact
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One accelerator. facts(), sample(): what it is and shows now, keys begin with `key`; memory(): (used, total) [bytes] or
+    None where it does not say; holders(): pids that have it open, as far as this user may see."""
+
+    key: str
+    pci: str
+    facts: Callable[[], dict[str, Fact]]
+    sample: Callable[[], dict[str, float]]
+    memory: Callable[[], tuple[int, int] | None]
+    holders: Callable[[], list[int]]
+
+
+def devices(root: Path = Path("/"), nvml: Any = None) -> list[Device]:
+    """All of them; `nvml` from `nvidia.library`."""
+    tree = Tree(root)
+    found: list[tuple[str, Any]] = [(card.pci, card) for card in drm.cards(tree)]
+    found += [(card.pci, card) for card in (nvidia.cards(nvml) if nvml is not None else ())]
+    made = []
+    for index, (pci, card) in enumerate(sorted(found, key=lambda pair: pair[0])):
+        key = f"gpu{index}"
+        if isinstance(card, nvidia.Card):
+            made.append(
+                Device(
+                    key,
+                    pci,
+                    partial(nvidia.read, nvml, card, key),
+                    partial(nvidia.sample, card, key),
+                    card.memory,
+                    card.holders,
+                )
+            )
+        else:
+            made.append(
+                Device(
+                    key, pci, partial(drm.read, tree, card, key), partial(drm.sample, tree, card, key), partial(drm.memory, tree, card),
+                    partial(holding, tree, nodes(tree, card)),
+                )
+            )  # fmt: skip
+    return made
+
+
+def nodes(tree: Tree, card: drm.Card) -> frozenset[str]:
+    """Device files by which a card is opened for computing or drawing."""
+    return frozenset(
+        f"/dev/dri/{name}" for name in tree.names(f"{card.device}/drm") if re.fullmatch(r"(card|renderD)\d+", name)
+    )
+
+
+def holding(tree: Tree, files: frozenset[str]) -> list[int]:
+    """Pids that have one of these files open. Processes of other users are seen by root alone."""
+    made = []
+    for pid in tree.names("/proc"):
+        folder = tree.path(f"/proc/{pid}/fd")
+        if pid.isdecimal() and any(_target(folder / fd) in files for fd in tree.names(f"/proc/{pid}/fd")):
+            made.append(int(pid))
+    return made
+
+
+def _target(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except OSError:
+        return ""
