@@ -22,6 +22,16 @@ def test_the_machine_s_own_figures(tmp_path: Path) -> None:
     assert Processor(Tree(tmp_path / "b")).sample() == {}
 
 
+def test_of_many_processors_some_are_asked(tmp_path: Path) -> None:
+    """A sample costs no more on a machine with hundreds of processors: sixteen at most are asked for their clock."""
+    for number in range(200):
+        made(tmp_path, {f"sys/devices/system/cpu/cpu{number}/cpufreq/scaling_cur_freq": f"{1000 + number}000"})
+    reader = Processor(Tree(tmp_path))
+    assert len(reader._cpus) <= 16
+    assert reader.sample()["cpu.lowest_mhz"] == 1000.0
+    assert reader.sample()["cpu.highest_mhz"] > 1150.0
+
+
 def test_an_energy_register_that_runs_over_is_followed(tmp_path: Path) -> None:
     """The processor's register runs over every few minutes at a range that the kernel tells; a jump elsewhere is no overrun."""
     zone = "sys/class/powercap/intel-rapl:0"

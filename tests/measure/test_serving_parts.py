@@ -518,6 +518,7 @@ def test_a_kill_at_the_limit_of_a_control_group_is_told_with_the_limit(
     assert exits.cause(9, 2**22 + 1, before) == (
         "killed by SIGKILL; out of memory: 2 process(es) of its control group were killed at its limit of 1073741824 bytes"
     )
+    assert exits.memory(before).startswith("out of memory: 2 process(es)")
     assert exits.MemoryGroup.of(43, tmp_path) is None
     (tmp_path / counter).unlink()
     assert found.kills() is None

@@ -113,16 +113,18 @@ def _record(handle: int) -> str:
 
 def cause(status: int, pid: int, before: Before) -> str:
     """`describe`, and out of memory where the kernel's log, the control group or the host's counter say so, in this order."""
-    text = describe(status)
-    if line := kernel_says(pid):
-        return f"{text}; out of memory: {line}"
+    found = kernel_says(pid)
+    why = f"out of memory: {found}" if found else memory(before)
+    return f"{describe(status)}; {why}" if why else describe(status)
+
+
+def memory(before: Before) -> str:
+    """Kills for memory since then, whichever process it was: an engine may be killed and its front end live on. "" for none."""
     if before.group is not None and (killed := _more(before.group_kills, before.group.kills())):
-        return f"{text}; out of memory: {killed} process(es) of its control group were killed at its limit of {before.group.limit} bytes"
+        return f"out of memory: {killed} process(es) of its control group were killed at its limit of {before.group.limit} bytes"
     if killed := _more(before.host, oom_kills()):
-        return (
-            f"{text}; perhaps out of memory: the kernel killed {killed} process(es) of this host for memory meanwhile"
-        )
-    return text
+        return f"perhaps out of memory: the kernel killed {killed} process(es) of this host for memory meanwhile"
+    return ""
 
 
 def _more(before: int | None, after: int | None) -> int:

@@ -84,6 +84,10 @@ class Running:
         """Further facts of its identity."""
         return {}
 
+    def memory(self) -> str:
+        """Kills for memory since it was started, in words; "" for none."""
+        return exits.memory(self._memory)
+
     def cause(self) -> str:
         """Why it ended; only after it has."""
         return exits.cause(self.child.status or 0, self.child.pid, self._memory)

@@ -182,7 +182,9 @@ class Supervisor:
         """Fault lines of a server that is ready: it may go on to answer, and nothing that it answers can be used."""
         line = self.log.fault() if self.log else None
         if line:
-            return (Reason("fault line in the log", self.order.portable(line), "no such line", LOG),)
+            why = self.server.memory() if self.server else ""
+            killed = (Reason("process killed for memory", why, "none"),) if why else ()
+            return (Reason("fault line in the log", self.order.portable(line), "no such line", LOG), *killed)
         return self._kernel_fault()
 
     def _watched(self) -> tuple[Literal["job", "supervisor"], tuple[Reason, ...]]:
