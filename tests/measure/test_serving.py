@@ -103,7 +103,9 @@ def test_a_server_that_does_not_become_ready_is_reported_with_its_cause(
     """A start that fails ends in a failed record that says why, a closed session and a free host. A server whose health is
     good and whose engine is dead or hangs is not ready: a completion decides."""
     bench.fault(**fault)
-    deadline = 1.5 if fault["do"] in ("never_ready", "hang") else 15.0
+    deadline = {"never_ready": 1.5, "hang": 8.0}.get(
+        fault["do"], 15.0
+    )  # one that hangs must have come up, on a busy machine too
     server = bench.start(replace(bench.order, ready_deadline_s=deadline))
     assert server.status == "failed"
     assert server.reasons[0].what == what
