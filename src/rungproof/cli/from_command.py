@@ -10,7 +10,7 @@ from typing import Any
 
 from rungproof.cli.words import clean
 from rungproof.config.base import check_section, yaml_text, yaml_value
-from rungproof.config.sections import UNCACHED, Lane
+from rungproof.config.lanes import UNCACHED, Lane
 from rungproof.records.errors import ConfigError
 
 OURS = {  # what rungproof sets itself, new for each server

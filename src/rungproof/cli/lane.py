@@ -10,8 +10,9 @@ from typing import Any
 
 from rungproof.cli.words import add, clean, console, table
 from rungproof.config.base import read_section, read_yaml
+from rungproof.config.lanes import ContainerEngine, Lane
 from rungproof.config.load import load, read_run
-from rungproof.config.sections import ContainerEngine, Host, Lane, Model
+from rungproof.config.sections import Host, Model
 from rungproof.measure.serving import census, engines
 from rungproof.measure.serving.engines.engine import Engine
 from rungproof.measure.serving.engines.vllm import IN_CONFIG

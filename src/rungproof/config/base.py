@@ -98,11 +98,6 @@ def _known(cls: type[Section], loc: tuple[Any, ...]) -> list[str]:
     return sorted(getattr(current, "model_fields", {}))
 
 
-def yaml_text(value: Any) -> str:
-    """Plain values as the text of a YAML file, keys in their order."""
-    return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120))
-
-
 def yaml_value(text: str) -> Any:
     """One word of a command line as the value that YAML would read, if it would be written back just so; else as text."""
     try:

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from rungproof.config.base import check_section, read_section
-from rungproof.config.sections import Campaign, Host, Ladder, Lane, Model, Run, Workload
+from rungproof.config.lanes import Lane
+from rungproof.config.sections import Campaign, Host, Ladder, Model, Run, Workload
 from rungproof.config.suites import AnySuite, LadderSuite, TieSuite, read_suite, suite_digest
 from rungproof.config.workloads import Probe
 from rungproof.records.errors import ConfigError

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from rungproof.config import sections, suites
+from rungproof.config import lanes, sections, suites
 
 SCHEMAS: dict[str, type[BaseModel]] = {
     "config": sections.Run,
     "host": sections.Host,
     "model": sections.Model,
-    "lane": sections.Lane,
+    "lane": lanes.Lane,
     "campaign": sections.Campaign,
     "suite-strict": suites.StrictSuite,
     "suite-ladder": suites.LadderSuite,

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, PositiveInt, model_validator
 
 from rungproof.config.base import Section, check_section, read_yaml
-from rungproof.config.sections import Name
+from rungproof.config.lanes import Name
 from rungproof.records.codec import digest, sha256
 from rungproof.records.errors import ConfigError
 
