@@ -90,7 +90,9 @@ def small() -> Small | str:
             ]
             done = subprocess.run(try_it, capture_output=True, text=True, timeout=60, check=False)
             if done.stdout.strip() == "up":
-                atexit.register(subprocess.run, [name, "image", "rm", "--force", TAG], capture_output=True, check=False)
+                atexit.register(
+                    subprocess.run, [name, "image", "rm", "--force", image], capture_output=True, check=False
+                )
                 return Small((name,), extra, image)
             tried.append(f"{name} {' '.join(extra)}: {done.stderr.strip()[-200:]}")
     return "no container engine can start here: " + "; ".join(tried)
