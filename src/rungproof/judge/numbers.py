@@ -84,7 +84,7 @@ def detail_of(item: Item, judged: Judged) -> dict[str, object]:
         "draft_tokens": judged.counters.get("draft_tokens"),
         "accepted_tokens": judged.counters.get("accepted_tokens"),
         "acceptance_length": length,
-        "acceptance_by_position": by_position,
+        "acceptance_by_position": list(by_position) if by_position is not None else None,  # as JSON gives it back
         "client_lag_p99_ms": judged.client.lag_p99_ms if judged.client else None,
         "fewest_distinct_ids": min(
             (len(set(r.token_ids)) for r in judged.requests if r.state == "complete"), default=None
