@@ -179,7 +179,7 @@ def test_wrong_options_give_exit_code_2(words: tuple[str, ...], capsys: pytest.C
     "words",
     [
         (), ("--url",), ("--url", "u", "--concurrency", "2,1"), ("--url", "u", "--concurrency", "0"), ("--url", "u", "--concurrency", "1,1"),
-        ("--url", "u", "--concurrency", "4096"), ("--url", "u", "--tokens", "-1"), ("--url", "u", "--tokens", "1.5"), ("--url", "u", "--passes", "0"),
+        ("--url", "u", "--concurrency", "4097"), ("--url", "u", "--tokens", "-1"), ("--url", "u", "--tokens", "1.5"), ("--url", "u", "--passes", "0"),
         ("--url", "u", "--idle", "0"), ("--url", "u", "--deadline", "nan"), ("--url", "u", "--unknown"),
     ],
 )  # fmt: skip
