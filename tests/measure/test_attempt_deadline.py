@@ -14,7 +14,7 @@ from rungproof.records.requests import BatchPlan, Body
 
 
 @pytest.mark.parametrize(
-    ("cell_s", "status", "sent"), [(20.0, "measured", 4), (0.5, "failed", 2), (0.2, "measured", 1)]
+    ("cell_s", "status", "sent"), [(20.0, "measured", 4), (90.0, "failed", 2), (0.2, "measured", 1)]
 )
 def test_batches_of_an_item_share_one_deadline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cell_s: float, status: str, sent: int
@@ -34,13 +34,13 @@ def test_batches_of_an_item_share_one_deadline(
     with serving(tmp_path) as server:
         asked: Any = SimpleNamespace(session="s", boot="b", model="m", url=f"http://127.0.0.1:{server.port}")
         monkeypatch.setattr(attempt, "read_metrics", lambda *_, **__: raw.Metrics("before", 1, True, ""))
-        if cell_s == 0.5:  # two batches of about 0.2 s each, then the clock says that the time is over
-            clock = iter([0.0, 0.0, 0.0, 0.1, 0.2, 0.3, 0.6, *[0.6] * 50])
+        if status == "failed":  # two readings before the batches and two in each; at the third batch the time is over
+            clock = iter([0.0] * 6 + [91.0] * 50)
             monkeypatch.setattr(attempt, "time", SimpleNamespace(monotonic=lambda: next(clock)))
         found, reasons = attempt._measure(folder, asked, item, plan, path, lambda _: None)
     requests = [line for line in raw.decode(path.read_bytes(), "x") if isinstance(line, raw.Request)]
     assert (found, len(requests)) == (status, sent)
     assert [r.end for r in requests] == (["timeout"] if cell_s == 0.2 else ["framed"] * sent)
     assert reasons == (
-        (Reason("cell deadline", "2 of 4 batches", "all within 0.5 s", "i"),) if status == "failed" else ()
+        (Reason("cell deadline", "2 of 4 batches", "all within 90 s", "i"),) if status == "failed" else ()
     )
