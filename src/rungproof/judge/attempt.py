@@ -9,7 +9,6 @@ from rungproof.judge.margins import margin_reasons, margins_of
 from rungproof.judge.outcome import batch_of, result_of
 from rungproof.judge.stats import median
 from rungproof.records import raw
-from rungproof.records.codec import sha256
 from rungproof.records.formats import (
     Attempt,
     BatchResult,
@@ -135,7 +134,6 @@ def read_raw(item: Item, lines: Sequence[raw.Line]) -> tuple[tuple[RequestResult
                 exact_length=spec["kind"] != "strict",
                 prompt_tokens=planned_prompt,
             ),
-            body_sha256=sha256(line.body.encode("latin-1", "replace")),
             margins=margins_of(line) if spec["kind"] == "probe" else (),
         )
         for line in lines

@@ -11,6 +11,7 @@ from itertools import accumulate, pairwise
 from rungproof.judge.rates import RESOLUTION_NS, aggregate_rate, decode_rate
 from rungproof.judge.stats import median
 from rungproof.judge.wire import Response, TokensArrived, parse_response
+from rungproof.records.codec import sha256
 from rungproof.records.formats import REQUEST_STATES, BatchResult, Reason, RequestResult, RequestState
 from rungproof.records.raw import Batch, Request
 
@@ -72,6 +73,7 @@ def result_of(
         content_ttft_ns=_content_ttft(carrying, request.sent_ns),
         reasoning_tokens=sum(len(event.token_ids) for event in carrying if event.reasoning),
         end_ns=request.end_ns,
+        body_sha256=sha256(request.body.encode("latin-1", "replace")),
     )
 
 
