@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from rungproof.judge.binding import differing
 from rungproof.judge.identity import Sample, agreement, divergence, minority_share
 from rungproof.judge.numbers import headline_of
 from rungproof.judge.rungs import Pass, rung_of
@@ -52,8 +53,7 @@ def stale_reasons(subject: Judged, oracle: Judged) -> tuple[Reason, ...]:
     where = f"{subject.session} against {oracle.session}"
     found = [
         Reason("stale oracle", found=f"another {name}", expected="the same", where=where)
-        for name in sorted({*subject.identity_parts, *oracle.identity_parts})
-        if subject.identity_parts.get(name) != oracle.identity_parts.get(name)
+        for name in differing(subject.identity_parts, oracle.identity_parts)
     ]
     if not found and subject.identity_sha256 != oracle.identity_sha256:
         found = [Reason("stale oracle", found="another identity", expected="the same", where=where)]
