@@ -77,7 +77,11 @@ def test_a_client_with_late_stamps_is_found_out(monkeypatch: pytest.MonkeyPatch)
     assert found.stamp_source == ("user",)
     assert found.lag_p50_ms is not None
     assert found.lag_p50_ms > 25
-    assert (found.rate_events_s, found.rate_ended_by) == (None, "lag")
+    assert found.rate_events_s is None
+    assert found.rate_ended_by in (
+        "lag",
+        "server",
+    )  # the search goes past a low rate that fails, as far as the server can
 
 
 def test_lost_requests_are_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
