@@ -11,6 +11,7 @@ from rungproof.measure.client.pauses import no_pauses
 from rungproof.measure.client.planned import Address, Planned, body_bytes, check, request_bytes
 from rungproof.measure.client.processes import Job, Measured, run_jobs
 from rungproof.measure.client.scheduling import first_in_line
+from rungproof.measure.client.stamps import switch_on
 from rungproof.measure.client.stream import Stream, Taken
 from rungproof.records import raw
 
@@ -72,6 +73,7 @@ def _here(
     """Run the batch in this process."""
     streams = [Stream(*request, None if kept is None else kept.idle) for request in requests]
     try:
+        switch_on()
         with no_pauses(), first_in_line() as scheduling:
             connect_all(address, streams, limits.deadline_ns, kept)
             before = clock.sample()

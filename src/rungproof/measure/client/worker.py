@@ -12,6 +12,7 @@ from rungproof.measure.client.loop import exchange
 from rungproof.measure.client.pauses import no_pauses
 from rungproof.measure.client.processes import SHORT, Job, Measured
 from rungproof.measure.client.scheduling import first_in_line
+from rungproof.measure.client.stamps import switch_on
 from rungproof.measure.client.stream import Stream
 
 
@@ -30,6 +31,7 @@ def _work(told: IO[bytes], said: IO[bytes]) -> None:
             pass  # a sleep ends some 60 us late, which would differ from process to process
         return start_ns
 
+    switch_on()
     with no_pauses(), first_in_line() as scheduling:
         connect_all(job.address, streams, job.limits.deadline_ns)
         before = clock.sample()
