@@ -2,11 +2,12 @@
 
 import pytest
 
-from rungproof.publish.pages.text import anchor, bound_words, count_of, number, percent_down, shortened, whole
+from rungproof.publish.pages.text import anchor, bound_words, count_of, shortened
+from rungproof.records.shown import percent_down, whole
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "text"),
     [
         (259.7049, "259.7"),
         (1059.34, "1059.3"),
@@ -18,9 +19,9 @@ from rungproof.publish.pages.text import anchor, bound_words, count_of, number, 
         (0.0, "0.00"),
     ],
 )
-def test_rates_are_rounded_for_people(value: float, shown: str) -> None:
+def test_rates_are_rounded_for_people(value: float, text: str) -> None:
     """One decimal from 100 up, two below, and small ones keep three digits."""
-    assert number(value) == shown
+    assert shown(value) == text
 
 
 def test_counts_and_bounds_are_words() -> None:
@@ -36,6 +37,14 @@ def test_counts_and_bounds_are_words() -> None:
 def test_large_counts_are_grouped() -> None:
     """Digits are grouped from 10 000 up, and a broken number stays as it is."""
     assert [whole(4096.0), whole(32768.0), whole(2.5)] == ["4096", "32\u202f768", "2.5"]
+
+
+def test_every_form_is_a_function_of_the_value_and_its_name() -> None:
+    """An int stays in plain digits; counts, shares and ratios have forms of their own; another form is refused."""
+    assert [shown(17), shown(12345), shown(12345.0, "whole")] == ["17", "12345", "12\u202f345"]
+    assert [shown(0.77999, "percent"), shown(1.23456, "ratio")] == ["77.9\u00a0%", "1.235"]
+    with pytest.raises(ValueError, match="expected one of"):
+        shown(1.0, "roman")
 
 
 def test_different_names_have_different_anchors() -> None:

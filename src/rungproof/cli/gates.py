@@ -8,11 +8,11 @@ from pathlib import Path
 from rungproof.cli.words import add, clean, console, table
 from rungproof.judge.stats import needed
 from rungproof.publish.explain import explain as explained
-from rungproof.publish.pages.text import percent_down
 from rungproof.records.codec import plain, read, sha256
 from rungproof.records.errors import ConfigError, EvidenceError
 from rungproof.records.formats import Verdict
 from rungproof.records.plan import Gate, Plan
+from rungproof.records.shown import percent_down
 from rungproof.records.summary import Summary
 
 RULES = {

@@ -5,11 +5,12 @@ from collections.abc import Iterator, Sequence
 
 from rungproof.judge.stats import needed
 from rungproof.publish.pages.identity import ALIGNMENTS, WANTED, margin_words, view_words
-from rungproof.publish.pages.text import bound_words, count_of, number, percent_down
+from rungproof.publish.pages.text import bound_words, count_of
 from rungproof.publish.passes import passes_of, rule_words
 from rungproof.records.errors import ConfigError
 from rungproof.records.formats import Divergence, Point, Verdict
 from rungproof.records.requests import prompt_key
+from rungproof.records.shown import percent_down, shown
 from rungproof.records.summary import Summary
 
 SHOWN = 12  # divergences and prompts listed, at most so many
@@ -74,13 +75,13 @@ def explain(summary: Summary, name: str) -> list[str]:
 
 
 def _state(point: Point) -> Iterator[str]:
-    value = f"{number(point.value)} {point.unit}" if point.value is not None else "no value"
+    value = f"{shown(point.value)} {point.unit}" if point.value is not None else "no value"
     yield f"{point.arm}/{point.workload}/{point.item} is {point.state}: {value}, {count_of(point.k, point.n)} identical"
     if rows := passes_of(point):
         yield f"  rule: {rule_words(point)}"
         for row in rows:
-            shown = number(row.value) if row.value is not None else "no value"
-            yield f"  pass {row.number}: {shown} {point.unit}, {count_of(row.k or 0, row.n or 0)} identical{' (shown)' if row.shown else ''}"
+            rate = shown(row.value) if row.value is not None else "no value"
+            yield f"  pass {row.number}: {rate} {point.unit}, {count_of(row.k or 0, row.n or 0)} identical{' (shown)' if row.shown else ''}"
     if point.state == "qualified":
         yield "  nothing speaks against it"
     yield from (f"  why: {reason}" for reason in point.reasons)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rungproof.publish.details import figure
-from rungproof.publish.pages.text import percent_down, whole
 from rungproof.records.formats import Point
+from rungproof.records.shown import percent_down, whole
 from rungproof.records.summary import ArmInfo
 
 

@@ -21,9 +21,10 @@ from rungproof.publish.pages.geometry import (
     short,
 )
 from rungproof.publish.pages.labels import CHAR_WIDTH, Box, Placed, Segment, Wanted, place
-from rungproof.publish.pages.text import anchor, count_of, number, visible, whole
+from rungproof.publish.pages.text import anchor, count_of, visible
 from rungproof.records.errors import EvidenceError
 from rungproof.records.formats import Point
+from rungproof.records.shown import shown, whole
 
 WIDTH, HEIGHT = 720.0, 400.0
 LEFT, TOP, BOTTOM = 62.0, 26.0, 346.0
@@ -129,7 +130,7 @@ def interval_of(point: Point) -> str:
 def sentence(point: Point) -> str:
     """What a mark says to a screen reader: arm, place, value, state and identity."""
     where = axis_of(point).x_one.format(whole(point.x)) if point.x is not None else point.item
-    value = f"{number(point.value)} {point.unit}" if point.value is not None else "no value"
+    value = f"{shown(point.value)} {point.unit}" if point.value is not None else "no value"
     state = "qualified" if point.state == "qualified" else f"{point.state}, not a claim"
     return f"{point.arm}, {where}: {value}, {state}, {count_of(point.k, point.n)} identical"
 
@@ -231,7 +232,7 @@ def _labels(
     for state in ("withheld", "qualified"):
         for ps in drawn.values():
             for p in (p for p in ps if p.state == state):
-                text = f"{p.k}/{p.n}" if state == "withheld" else number(p.value or 0.0)
+                text = f"{p.k}/{p.n}" if state == "withheld" else shown(p.value or 0.0)
                 wanted[p.id] = Wanted(text, *at[p.id], VALUE_SIZE, must=state == "withheld")
     boxes = [Box(x - RADIUS - 1, y - RADIUS - 1, x + RADIUS + 1, y + RADIUS + 1) for x, y in at.values()]
     return dict(zip(wanted, place(list(wanted.values()), boxes, segments, FRAME), strict=True))

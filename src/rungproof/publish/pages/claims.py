@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rungproof.publish.pages.text import anchor, count_of, evidence_link, metric_name, number, visible
+from rungproof.publish.pages.text import anchor, count_of, evidence_link, metric_name, visible
 from rungproof.records.errors import EvidenceError
 from rungproof.records.formats import Divergence, Point, Verdict
+from rungproof.records.shown import shown
 from rungproof.records.summary import Headline, RatioRow, Summary
 
 NOT_CLAIMED = ("withheld", "invalid", "failed", "skipped", "missing")
@@ -78,7 +79,7 @@ def link_of(point: Point) -> str | None:
 def number_of(point: Point) -> Number:
     """A qualified point as a number; `check_claims` has seen it."""
     value = point.value if point.value is not None else float("nan")
-    return Number(number(value), repr(value), point.id, link_of(point) or "points.json")
+    return Number(shown(value), repr(value), point.id, link_of(point) or "points.json")
 
 
 def headline_point(summary: Summary, arm: str) -> Point | None:
@@ -102,10 +103,10 @@ def _headline(summary: Summary, headline: Headline) -> HeadlineRow:
     fallback = (link_of(strict) if strict else None) or own or "#strict"
     measured = [(name, value) for name, value in headline.servers if value is not None]
     if headline.state != "qualified" or headline.center is None:
-        words = ", ".join(f"{number(value)} ({name})" for name, value in measured)
+        words = ", ".join(f"{shown(value)} ({name})" for name, value in measured)
         return HeadlineRow(headline, (), None, words)
-    servers = tuple(Number(number(v), repr(v), claim, raw[name] or fallback, name) for name, v in measured)
-    center = Number(number(headline.center), repr(headline.center), claim, fallback)
+    servers = tuple(Number(shown(v), repr(v), claim, raw[name] or fallback, name) for name, v in measured)
+    center = Number(shown(headline.center), repr(headline.center), claim, fallback)
     return HeadlineRow(headline, servers, center, "", spread_words(headline))
 
 
@@ -114,7 +115,7 @@ def spread_words(headline: Headline) -> str:
     if headline.low is None or headline.high is None:
         return ""
     flagged = f"; outlying, kept: {', '.join(headline.flagged)}" if headline.flagged else ""
-    return f"{headline.kind} {number(headline.low)} to {number(headline.high)}{flagged}"
+    return f"{headline.kind} {shown(headline.low)} to {shown(headline.high)}{flagged}"
 
 
 def ratio_words(row: RatioRow) -> str:
@@ -159,7 +160,7 @@ def _unclaimed_headline(headline: Headline) -> Unclaimed:
         arm=headline.arm,
         what="strict headline (centre)",
         state=headline.state,
-        value=number(center) if center is not None else "",
+        value=shown(center) if center is not None else "",
         raw_value=repr(center) if center is not None else "",
         unit=headline.unit,
         counted=count_of(headline.k, headline.n),
@@ -177,7 +178,7 @@ def _unclaimed_point(point: Point, by_gate: dict[str, Verdict]) -> Unclaimed:
         arm=point.arm,
         what=f"{point.workload} {point.item}, {metric_name(point.metric).lower()}",
         state=point.state,
-        value=number(point.value) if point.value is not None else "",
+        value=shown(point.value) if point.value is not None else "",
         raw_value=repr(point.value) if point.value is not None else "",
         unit=point.unit,
         counted=count_of(point.k, point.n),

@@ -7,9 +7,10 @@ from rungproof.publish.details import figure
 from rungproof.publish.pages.answers import Answers, answers_of
 from rungproof.publish.pages.charts import Picture, Style, axis_of, interval_of, picture, styles
 from rungproof.publish.pages.claims import Number, headline_point, number_of
-from rungproof.publish.pages.text import anchor, metric_name, number, whole
+from rungproof.publish.pages.text import anchor, metric_name
 from rungproof.publish.passes import passes_of, rule_words
 from rungproof.records.formats import Point
+from rungproof.records.shown import shown, whole
 from rungproof.records.summary import ArmInfo, Summary
 
 ORDER = ("decode_rate", "aggregate")
@@ -111,7 +112,7 @@ def _figure(
 def _cell(point: Point) -> Cell:
     count = f"{point.k}/{point.n}" if point.n else "not compared"
     spread = (
-        f"{number(point.low)} to {number(point.high)}"
+        f"{shown(point.low)} to {shown(point.high)}"
         if interval_of(point) and point.low is not None and point.high is not None
         else ""
     )
@@ -125,7 +126,7 @@ def pass_words(point: Point) -> str:
     """Every pass of a rung with its aggregate and count, `1: 101.9 1/1; 2: 101.9 1/1 (shown)`; empty for other points."""
     made = []
     for row in passes_of(point):
-        value = number(row.value) if row.value is not None else "no value"
+        value = shown(row.value) if row.value is not None else "no value"
         count = f" {row.k}/{row.n}" if row.n else ""
         made.append(f"{row.number}: {value}{count}{' (shown)' if row.shown else ''}")
     return "; ".join(made)

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from rungproof.publish.pages.facts import VALUE_LIMIT, flat
-from rungproof.publish.pages.text import number, shortened
+from rungproof.publish.pages.text import shortened
 from rungproof.records.codec import digest
 from rungproof.records.environment import Fact
+from rungproof.records.shown import shown
 from rungproof.records.summary import SessionInfo
 
 ROW_LIMIT = 150  # rows of each of the two lists
@@ -96,7 +97,7 @@ def sampled(sessions: Sequence[SessionInfo]) -> list[SampledRow]:
 def _sampled(key: str, sessions: Sequence[SessionInfo]) -> SampledRow:
     found = [(s.session, s.env.sampled[key]) for s in sessions if s.env and key in s.env.sampled]
     cells = tuple(
-        (name, f"{number(one.median)} ({number(one.low)} to {number(one.high)}; {one.n})") for name, one in found
+        (name, f"{shown(one.median)} ({shown(one.low)} to {shown(one.high)}; {one.n})") for name, one in found
     )
     return SampledRow(key, found[0][1].unit, cells)
 
@@ -106,11 +107,11 @@ def energies(sessions: Sequence[SessionInfo]) -> list[EnergyRow]:
     made = []
     for session in sessions:
         for device, one in sorted(session.env.energy.items()) if session.env else ():
-            watts = number(one.joules / one.seconds) if one.joules is not None and one.seconds > 0 else "none"
+            watts = shown(one.joules / one.seconds) if one.joules is not None and one.seconds > 0 else "none"
             made.append(
                 EnergyRow(
-                    session.session, device, number(one.joules) if one.joules is not None else "none", watts,
-                    number(one.checked_joules) if one.checked_joules is not None else "none", one.doubt,
+                    session.session, device, shown(one.joules) if one.joules is not None else "none", watts,
+                    shown(one.checked_joules) if one.checked_joules is not None else "none", one.doubt,
                 )
             )  # fmt: skip
     return made

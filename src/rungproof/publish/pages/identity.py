@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rungproof.judge.stats import needed
-from rungproof.publish.pages.text import percent_down
 from rungproof.records.formats import Agreement, Divergence, Verdict
+from rungproof.records.shown import percent_down
 from rungproof.records.summary import MarginRow
 
 WANTED = (0.95, 0.99)  # bounds for which the page tells what they would take

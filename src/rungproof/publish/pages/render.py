@@ -21,6 +21,7 @@ from rungproof.publish.pages import (
     twins,
 )
 from rungproof.records.files import write_atomic
+from rungproof.records.shown import shown, whole
 from rungproof.records.summary import Summary
 
 
@@ -59,8 +60,8 @@ def _environment() -> Environment:
         keep_trailing_newline=False,
     )
     made.filters.update(
-        number=text.number,
-        whole=text.whole,
+        number=shown,
+        whole=whole,
         evidence=text.evidence_link,
         shortened=text.shortened,
         short=geometry.short,

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from rungproof.judge.stats import median
 from rungproof.publish.pages.claims import first_divergence
-from rungproof.publish.pages.text import anchor, bound_words, count_of, evidence_link, number, percent_down, shortened
+from rungproof.publish.pages.text import anchor, bound_words, count_of, evidence_link, shortened
 from rungproof.records.formats import Verdict
+from rungproof.records.shown import percent_down, shown
 from rungproof.records.summary import CanaryRow, HistoryRow, StrictRow, Summary
 
 TEXT_LIMIT = 240
@@ -106,7 +107,7 @@ def _class_medians(classes: Sequence[str], columns: Sequence[Sequence[StrictRow]
 
 
 def _known(value: float | None) -> str:
-    return number(value) if value is not None else "none"
+    return shown(value) if value is not None else "none"
 
 
 def _median(values: Sequence[float | None]) -> str:
@@ -185,7 +186,7 @@ def _attempted(row: HistoryRow, group: Sequence[HistoryRow]) -> Attempted:
     if len(group) > 1 and row is next((one for one in group if one.current), group[0]):
         counts = "; ".join(f"{other.session}: {count_of(other.k, other.n)}" for other in group)
         note = f"{len(group)} attempts ({counts})"
-    value = number(row.value) if row.value is not None else ""
+    value = shown(row.value) if row.value is not None else ""
     return Attempted(row, value, count_of(row.k, row.n), note, evidence_link(row.raw))
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rungproof.publish.details import figure, shares
-from rungproof.publish.pages.text import number, percent_down, whole
 from rungproof.records.formats import ClientCheck, Point
+from rungproof.records.shown import percent_down, shown, whole
 from rungproof.records.summary import Summary
 
 
@@ -83,4 +83,4 @@ def _known(point: Point, name: str) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "none" if value is None else number(value)
+    return "none" if value is None else shown(value)

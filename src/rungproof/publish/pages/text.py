@@ -6,10 +6,11 @@ leave the campaign's folder.
 """
 
 import hashlib
-import math
 import re
 import unicodedata
 from urllib.parse import quote
+
+from rungproof.records.shown import percent_down
 
 FORMULA_STARTS = "=+-@\uff1d\uff0b\uff0d\uff20"
 METRICS = {"decode_rate": "Decode rate", "aggregate": "Aggregate rate", "ttft": "Time to first token"}
@@ -35,28 +36,6 @@ def _shown(char: str) -> str:
 def shortened(text: str, limit: int) -> str:
     """The first `limit` characters, and how many there are when some were left off."""
     return text if len(text) <= limit else f"{text[:limit].rstrip()}\u2026 ({len(text)} characters)"
-
-
-def number(value: float) -> str:
-    """A measured value for people: one decimal from 100 up, two below, three significant digits below 0.1."""
-    if not math.isfinite(value):
-        return str(value)
-    size = abs(value)
-    if size >= 100:
-        return f"{value:.1f}"
-    return f"{value:.2f}" if size >= 0.1 or size == 0 else f"{value:.3g}"
-
-
-def whole(value: float) -> str:
-    """A count, such as users or prompt tokens, in groups of three digits from 10 000 up; other numbers as they are."""
-    if value != int(value):
-        return f"{value:g}"
-    return f"{int(value):,}".replace(",", "\u202f") if abs(value) >= 10_000 else str(int(value))
-
-
-def percent_down(share: float) -> str:
-    """A share as per cent with one decimal, rounded down so that a lower bound is never overstated."""
-    return f"{math.floor(share * 1000 + 1e-9) / 10:.1f}\u00a0%"
 
 
 def count_of(k: int, n: int) -> str:
