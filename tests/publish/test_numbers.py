@@ -3,7 +3,7 @@
 import pytest
 
 from rungproof.publish.pages.text import anchor, bound_words, count_of, shortened
-from rungproof.records.shown import percent_down, whole
+from rungproof.records.shown import percent_down, shown, whole
 
 
 @pytest.mark.parametrize(
