@@ -83,6 +83,18 @@ what else broke at that batch shape, and what to try.
         inspect.explain,
     ),
     Command(
+        ("show",),
+        "one record with every request, its gates and files",
+        """\
+Show what was measured of one item on each of its servers: every batch and request with state,
+tokens, rates and how it stands against its oracle, the gates that guard it, the server's
+counters, and the files behind it. CAMPAIGN may be a results folder or a pack, too.
+""",
+        ("rungproof show campaign_v2 bf16/ladder/c4", "rungproof show results/campaign_v2 w4a16.b/strict/suite --text"),
+        inspect.add_show_options,
+        inspect.show,
+    ),
+    Command(
         ("suite",),
         "suites made from what was measured",
         "A suite is a file of prompts under config/suites/.\n",

@@ -12,6 +12,7 @@ import rungproof
 from rungproof import verify as verifier
 from rungproof.cli import gates as gate_words
 from rungproof.cli import need, power
+from rungproof.cli import show as show_words
 from rungproof.cli import suite as suite_words
 from rungproof.cli.words import clean, clean_lines, console
 from rungproof.config.base import read_yaml
@@ -107,6 +108,15 @@ def explain(options: argparse.Namespace) -> int:
     return gate_words.explain(options, study)
 
 
+def show(options: argparse.Namespace) -> int:
+    """Print one record with every request."""
+    found = show_words.study_of(options.campaign)
+    if found is None:
+        _, the_plan, _, study, _ = _planned(options)
+        found = the_plan, study
+    return show_words.show(options, *found)
+
+
 def tie(options: argparse.Namespace) -> int:
     """Write a suite of the prompts that broke at a rung."""
     _, the_plan, _, study, _ = _planned(options)
@@ -123,6 +133,12 @@ def add_gates_options(to: argparse.ArgumentParser) -> None:
     """The options of gates."""
     add_options(to)
     gate_words.add_options(to)
+
+
+def add_show_options(to: argparse.ArgumentParser) -> None:
+    """The options of show."""
+    add_campaign(to, optional=False)
+    show_words.add_options(to)
 
 
 def add_explain_options(to: argparse.ArgumentParser) -> None:
