@@ -98,7 +98,7 @@ def test_the_canary_has_the_four_kinds_of_check(canary: CanarySuite) -> None:
         assert bool(check.expect) == (check.kind in ("contains", "equals"))
         assert check.max_tokens <= 32
     last = {check.id: check.prompt.strip().split("\n") for check in canary.checks}
-    assert last["arithmetic"][-2:] == ["Question: What is 1 plus 1?", "Answer:"]
+    assert last["arithmetic"][-2:] == ["Question: What is 6 plus 1?", "Answer:"]
     assert last["copy"][-2].startswith("Repeat exactly: ")
     assert "JSON" in last["json"][-1]
 
