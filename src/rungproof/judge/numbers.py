@@ -78,6 +78,8 @@ def detail_of(item: Item, judged: Judged) -> dict[str, object]:
     length, by_position = acceptance(judged.counters)
     made: dict[str, object] = {
         "ttft_ms_median": median(ttft) if ttft else None,
+        "ttft_ms_low": min(ttft, default=None),
+        "ttft_ms_high": max(ttft, default=None),
         "step_ms_median": median(steps) if steps else None,
         "tokens_per_step": fsum(per_step) / len(per_step) if per_step else None,
         "drafts": judged.counters.get("drafts"),

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rungproof.judge.behind import finer, longest_wait, profiles, seat_medians, tally, watts
 from rungproof.judge.gates import judge_gate
 from rungproof.judge.numbers import UNITS, value_of
 from rungproof.judge.points import Findings, points_of
@@ -48,16 +49,20 @@ def summarise(findings: Findings, sessions: Sequence[SessionFacts]) -> Summary:
     )
     used = {j.session for item in plan.items if (j := findings.used(item.id)) and j.state == "accepted"}
     lossless = _lossless(findings, headlines)
+    unjudged = tuple(g.id for g in findings.gates if g.id not in findings.verdicts)
+    strict = tuple(row for i in findings.items if i.spec["kind"] == "strict" for row in _strict(findings, i))
     return Summary(
         campaign=plan.campaign, title=plan.title, purpose=plan.purpose, host=plan.host_title, simulated=plan.simulated,
         claim=_claim(findings, points, lossless), lossless_claim=bool(lossless), rules=_rules(plan),
         arms=tuple(_arm(a) for a in plan.arms),
-        sessions=tuple(_session(s, s.server.session in used) for s in sessions),
+        sessions=tuple(_session(s, s.server.session in used, points) for s in sessions),
         canaries=tuple(row for s in sessions if s.server.session in used for row in _canaries(s)),
-        headlines=headlines, strict=tuple(row for item in findings.items if item.spec["kind"] == "strict" for row in _strict(findings, item)),
+        headlines=headlines, strict=strict,
         points=points, verdicts=tuple(findings.verdicts.values()), history=_history(findings), suites=plan.suites,
         missing=_missing(findings, points), lock_sha256=digest(plan), ratios=tuple(_ratios(plan, headlines)),
-        unjudged=tuple(g.id for g in findings.gates if g.id not in findings.verdicts), margins=margin_rows(findings),
+        unjudged=unjudged, margins=margin_rows(findings), tally=tally(points),
+        gates_off=len(unjudged) + sum(v.state != "qualified" for v in findings.verdicts.values()),
+        client_wait_share=longest_wait(points), medians=seat_medians(strict), profiles=profiles(points),
     )  # fmt: skip
 
 
@@ -155,7 +160,7 @@ def _rules(plan: Plan) -> dict[str, Any]:
     return made
 
 
-def _session(facts: SessionFacts, current: bool) -> SessionInfo:
+def _session(facts: SessionFacts, current: bool, points: Sequence[Point]) -> SessionInfo:
     server, closed = facts.server, facts.closed
     reasons = [*server.reasons, *(closed.reasons if closed else ())]
     return SessionInfo(
@@ -163,6 +168,7 @@ def _session(facts: SessionFacts, current: bool) -> SessionInfo:
         facts.before.status if facts.before else "missing", facts.after.status if facts.after else "missing", server.ready_s,
         closed.lived_s if closed else None, server.at, tuple(str(r) for r in reasons), server.knobs, server.identity, server.environment,
         closed.exit if closed else "still open", facts.client, facts.env,
+        finer(server.session, facts.client, points), watts(facts.env),
     )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """`summary.json`: everything a campaign's tables and page show, made from accepted records, verdicts and session files alone."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rungproof.records.environment import Environment
@@ -27,7 +27,8 @@ class ArmInfo:
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """One fresh server. `current`: at least one accepted item comes from it; `env`: its env.json, where there is one."""
+    """One fresh server. `current`: at least one accepted item comes from it; `env`: its env.json, where there is one;
+    finer: shortest step time measured on it over the p99 lag of the client's stamps; watts: mean power of each device [W]."""
 
     session: str
     arm: str
@@ -48,6 +49,8 @@ class SessionInfo:
     exit: str
     client: ClientCheck | None
     env: Environment | None = None
+    finer: float | None = None
+    watts: dict[str, float | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,50 @@ class StrictRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassMedian:
+    """Median decode rate [tokens/s] of a class of prompts on one server, with the slowest and fastest prompt; None where one of
+    `prompts` has no rate."""
+
+    prompt_class: str
+    rate: float | None
+    low: float | None
+    high: float | None
+    prompts: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeatMedians:
+    """Medians of the strict suite on one server. headline: of the class medians [tokens/s]; tokens: length of the answers."""
+
+    arm: str
+    replicate: str
+    classes: tuple[ClassMedian, ...]
+    headline: float | None
+    ttft_ms: float | None
+    step_ms: float | None
+    tokens_per_step: float | None
+    tokens: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What stands behind the sound points of one arm over one axis.
+
+    drafted, accepted: draft tokens over all these points, None where the server does not draft or did not say; none_at: places
+    where no draft was accepted, so that identity says nothing about drafts; fewest_distinct: token ids of the poorest answer.
+    """
+
+    arm: str
+    workload: str
+    metric: str
+    drafted: float | None
+    accepted: float | None
+    accepted_share: float | None
+    none_at: tuple[float, ...]
+    fewest_distinct: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryRow:
     """One attempt of one item, whether or not it is the one accepted; k of n identical to its oracle, where it has its own."""
 
@@ -162,7 +209,8 @@ class HistoryRow:
 @dataclass(frozen=True, slots=True)
 class Summary:
     """The whole campaign. `simulated`: no server of a model ran, so no number in it was measured on one. `unjudged`: planned
-    gates that have no verdict."""
+    gates that have no verdict. tally: points by state; gates_off: gates that gave no qualified verdict; client_wait_share:
+    largest share of a batch's time in which the client waited for a processor."""
 
     campaign: str
     title: str
@@ -186,4 +234,9 @@ class Summary:
     ratios: tuple[RatioRow, ...] = ()
     unjudged: tuple[str, ...] = ()
     margins: tuple[MarginRow, ...] = ()
+    tally: dict[str, int] = field(default_factory=dict)
+    gates_off: int = 0
+    client_wait_share: float | None = None
+    medians: tuple[SeatMedians, ...] = ()
+    profiles: tuple[Profile, ...] = ()
     format: Literal["rungproof.summary/1"] = "rungproof.summary/1"
