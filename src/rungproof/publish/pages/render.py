@@ -1,17 +1,13 @@
 """The page: a pure function of a campaign's summary. No clock, no network; the same summary gives the same bytes."""
 
 from collections import Counter
-from functools import cache
 from pathlib import Path
 from typing import Any
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from rungproof.publish.pages import (
     claims,
     facts,
     figures,
-    geometry,
     hosts,
     identity,
     regimes,
@@ -20,6 +16,7 @@ from rungproof.publish.pages import (
     text,
     twins,
 )
+from rungproof.publish.pages.engine import templates
 from rungproof.records.files import write_atomic
 from rungproof.records.shown import shown, whole
 from rungproof.records.summary import Summary
@@ -44,37 +41,7 @@ def render(summary: Summary, to: Path) -> list[Path]:
 def html(summary: Summary) -> str:
     """The page's text."""
     claims.check_claims(summary)
-    return _environment().get_template("index.html.j2").render(_context(summary))
-
-
-@cache
-def _environment() -> Environment:
-    """Everything is escaped; a name that is not there is an error; invisible characters are shown."""
-    made = Environment(
-        loader=PackageLoader("rungproof.publish.pages"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_shown,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=False,
-    )
-    made.filters.update(
-        number=shown,
-        whole=whole,
-        evidence=text.evidence_link,
-        shortened=text.shortened,
-        short=geometry.short,
-    )
-    made.globals.update(anchor=text.anchor, count_of=text.count_of, metric_name=text.metric_name)
-    return made
-
-
-def _shown(value: Any) -> Any:
-    """What every expression of a template passes through before it is escaped."""
-    if hasattr(value, "__html__") or not isinstance(value, str):
-        return value
-    return text.visible(value)
+    return templates().get_template("index.html.j2").render(_context(summary))
 
 
 def _context(summary: Summary) -> dict[str, Any]:

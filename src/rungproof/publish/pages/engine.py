@@ -1,0 +1,38 @@
+"""The templates of every page, with their filters: one way to escape and to write numbers."""
+
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from rungproof.publish.pages import geometry, text
+
+
+@cache
+def templates() -> Environment:
+    """Everything is escaped; a name that is not there is an error; invisible characters are shown."""
+    made = Environment(
+        loader=PackageLoader("rungproof.publish.pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=False,
+    )
+    made.filters.update(
+        number=shown,
+        whole=whole,
+        evidence=text.evidence_link,
+        shortened=text.shortened,
+        short=geometry.short,
+    )
+    made.globals.update(anchor=text.anchor, count_of=text.count_of, metric_name=text.metric_name)
+    return made
+
+
+def _shown(value: Any) -> Any:
+    """What every expression of a template passes through before it is escaped."""
+    if hasattr(value, "__html__") or not isinstance(value, str):
+        return value
+    return text.visible(value)
