@@ -6,6 +6,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from rungproof.publish.pages import geometry, text
+from rungproof.records.shown import shown, whole
 
 
 @cache

@@ -13,12 +13,10 @@ from rungproof.publish.pages import (
     regimes,
     rows,
     steps,
-    text,
     twins,
 )
 from rungproof.publish.pages.engine import templates
 from rungproof.records.files import write_atomic
-from rungproof.records.shown import shown, whole
 from rungproof.records.summary import Summary
 
 
