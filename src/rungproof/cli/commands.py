@@ -52,11 +52,24 @@ With --power, also how many fresh servers and minutes a wanted half-width would 
         """\
 Show every point of a campaign: qualified (output proven identical), withheld (measured, not
 identical), invalid (the measurement is unsound), failed, missing; each with k of n identical
-outputs and its first reason. Then what the next call would measure.
+outputs and its first reason. Then how many items are accepted, withheld, being measured and to
+do, what is left of a call that runs on this machine, and what the next call would measure.
 """,
         ("rungproof status campaign_v2",),
         inspect.add_options,
         inspect.status,
+    ),
+    Command(
+        ("watch",),
+        "a live page while a campaign runs, on this machine alone",
+        """\
+Serve one page on 127.0.0.1 that shows what is accepted, withheld, being measured and to do, with
+the values as they are accepted, and how long it takes still. The page needs no script and asks
+again by itself. Nothing is locked, asked or changed; Ctrl-C ends it.
+""",
+        ("rungproof watch campaign_v2", "rungproof watch campaign_v2 --host simulated --port 0"),
+        inspect.add_watch_options,
+        inspect.watch,
     ),
     Command(
         ("gates",),

@@ -14,6 +14,8 @@ from rungproof.cli import gates as gate_words
 from rungproof.cli import need, power
 from rungproof.cli import show as show_words
 from rungproof.cli import suite as suite_words
+from rungproof.cli import watch as watch_words
+from rungproof.cli.running import Records, now
 from rungproof.cli.words import clean, clean_lines, console
 from rungproof.config.base import read_yaml
 from rungproof.config.load import Loaded, load, read_run
@@ -22,6 +24,7 @@ from rungproof.plan.estimate import describe
 from rungproof.plan.machine import flags_of_study, processor_flags
 from rungproof.plan.resolve import resolve
 from rungproof.publish.pages import render
+from rungproof.publish.pages.live import status_lines
 from rungproof.records.codec import read
 from rungproof.records.plan import Plan
 from rungproof.records.summary import Summary
@@ -85,13 +88,15 @@ def plan(options: argparse.Namespace) -> int:
 
 
 def status(options: argparse.Namespace) -> int:
-    """Print each point with its state, and what the next call would measure."""
+    """Print each point with its state, what is accepted, withheld, being measured and to do, and what the next call would measure."""
     loaded, the_plan, todo, study, build = _planned(options)
     if (study / "summary.json").exists():
         console().print(points_table(read(Summary, study / "summary.json")))
         print(f"page: {clean(study / 'page/index.html')}")
     else:
         print(clean(f"{study}: no summary yet; run: snakemake {options.campaign} --cores 1"))
+    for line in status_lines(now(the_plan, study, Records())):
+        print(clean(line))
     print(clean_lines(describe(the_plan, todo, loaded.host.costs, processor_flags(), build)))
     return 0
 
@@ -115,6 +120,18 @@ def show(options: argparse.Namespace) -> int:
         _, the_plan, _, study, _ = _planned(options)
         found = the_plan, study
     return show_words.show(options, *found)
+
+
+def watch(options: argparse.Namespace) -> int:
+    """Serve a page of a campaign that is being measured."""
+    _, the_plan, _, study, _ = _planned(options)
+    return watch_words.watch(options, the_plan, study)
+
+
+def add_watch_options(to: argparse.ArgumentParser) -> None:
+    """The options of watch."""
+    add_options(to)
+    watch_words.add_options(to)
 
 
 def tie(options: argparse.Namespace) -> int:
