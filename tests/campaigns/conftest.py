@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from campaigns.checkout import Checkout, end_all
+from campaigns.checkout import MINI, Checkout, end_all
 
 
 @pytest.fixture
@@ -24,3 +24,19 @@ def checkout(tmp_path: Path) -> Iterator[Callable[..., Checkout]]:
     for one in made:
         end_all(one)
     assert not left, f"still running after the test: {left}"
+
+
+@pytest.fixture(scope="session")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    """A checkout with one finished campaign, `mini`, that has a withheld rung. Read only: copy what is to be changed."""
+    one = Checkout(tmp_path_factory.mktemp("measured") / "checkout", {"mini": MINI})
+    one.set_faults({"do": "flip", "match": {"concurrent": 4}, "after_tokens": 20})
+    call = one.run("mini")
+    assert call.returncode == 0, call.stdout[-3000:]
+    return one
+
+
+@pytest.fixture(scope="session")
+def honest(measured: Checkout) -> Path:
+    """The results folder of that campaign."""
+    return measured.study("mini")

@@ -8,18 +8,7 @@ from typing import Any
 
 import pytest
 
-from campaigns.checkout import MINI, Checkout
 from rungproof.cli import main
-
-
-@pytest.fixture(scope="module")
-def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The results folder of one finished campaign with a withheld rung."""
-    one = Checkout(tmp_path_factory.mktemp("honest") / "checkout", {"mini": MINI})
-    one.set_faults({"do": "flip", "match": {"concurrent": 4}, "after_tokens": 20})
-    call = one.run("mini")
-    assert call.returncode == 0, call.stdout[-3000:]
-    return one.study("mini")
 
 
 def edit(path: Path, change: Callable[[Any], Any]) -> None:

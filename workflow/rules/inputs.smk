@@ -13,6 +13,15 @@ def campaign_of(study):
     )
 
 
+def published_study():
+    """Results folder of the campaign that `publish` was asked for."""
+    if RUN_CONFIG.campaign not in CAMPAIGNS:
+        fail(
+            f"--config campaign={RUN_CONFIG.campaign}: no such campaign; config/campaigns/ holds {', '.join(CAMPAIGNS)}"
+        )
+    return loaded(RUN_CONFIG.campaign).folder
+
+
 def assignment(study, item_id):
     """Where the evidence of an item lies; an item that the campaign does not have ends the call."""
     found = {a.item.id: a for a in todo(campaign_of(study)).assignments}

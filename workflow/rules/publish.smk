@@ -1,5 +1,6 @@
 # The summary of a campaign, its tables and its page: pure functions of judged records, verdicts and session files.
 # Needs: judged/, verdicts/. Makes: summary.json, tables/*.parquet, page/.
+# `publish` makes a pack from what lies there and starts nothing else: it refuses results that are not up to date.
 
 TABLES = ["campaigns", "sessions", "requests", "tokens", "rungs", "passes", "verdicts"]
 
@@ -72,3 +73,16 @@ rule page:
         pages=PAGES,
     script:
         "../scripts/page.py"
+
+
+rule publish:
+    log:
+        f"{BUILD}/logs/publish.log",
+    conda:
+        "../../envs/orchestrator.yaml"
+    params:
+        root=str(ROOT),
+        study=lambda wildcards: of_study(published_study()),
+        reports=RUN_CONFIG.reports,
+    script:
+        "../scripts/publish.py"

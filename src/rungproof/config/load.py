@@ -110,6 +110,30 @@ def load(root: Path, name: str, host: str = "") -> Loaded:
     return Loaded(name, campaign, host_name, profile, lanes, models, workloads, suites, digests, root)
 
 
+def files_of(loaded: Loaded) -> list[Path]:
+    """Every file that a loaded campaign depends on, relative to its root, sorted: a copy of them loads as the same campaign."""
+    config = Path("config")
+    lanes = {*loaded.lanes, *loaded.host.arguments}
+    named = [
+        config / "config.yaml",
+        config / f"campaigns/{loaded.name}.yaml",
+        config / f"hosts/{loaded.host_name}.yaml",
+    ]
+    named += [config / f"lanes/{lane}.yaml" for lane in lanes]
+    named += [config / f"models/{model}.yaml" for model in loaded.models]
+    for name, suite in loaded.suites.items():
+        named += [
+            config / f"suites/{name}.yaml",
+            *(config / "suites" / text.file for text in getattr(suite, "texts", ())),
+        ]
+        folder = loaded.root / config / "suites" / name  # sources and licences lie beside the texts
+        named += [path.relative_to(loaded.root) for path in folder.rglob("*") if path.is_file()]
+    if not loaded.simulated:
+        named += [Path(f"envs/{lane.environment}.lock") for lane in loaded.lanes.values()]
+        named += [Path(model.lock) for model in loaded.models.values() if model.lock]
+    return sorted(set(named))
+
+
 def _read_model(folder: Path, name: str, into: dict[str, Model], above: tuple[str, ...]) -> None:
     if name in above:
         raise ConfigError(f"config/models/{name}.yaml: source: the models {' -> '.join((*above, name))} go in a circle")

@@ -18,6 +18,8 @@ class Run(Section):
     remeasure: str = Field(
         "", description="Items to measure again on purpose: ARM[.REPLICATE]/WORKLOAD/ITEM, comma separated."
     )
+    reports: str = Field("reports", min_length=1, description="Folder that `publish` writes packs to.")
+    campaign: str = Field("campaign_v2", min_length=1, description="Campaign that `publish` makes a pack of.")
 
 
 class Costs(Section):

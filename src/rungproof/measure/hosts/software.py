@@ -7,17 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from rungproof.measure.hosts.tree import Facts, Tree
+from rungproof.records import secrecy
 from rungproof.records.codec import digest
 from rungproof.records.environment import Fact
 
 SHOWN = re.compile(
     r"(VLLM|OMP|KMP|GOMP|MKL|CUDA|NVIDIA|NCCL|CCL|ZE|ONEAPI|SYCL|UR|TORCH|PYTORCH|TRITON|GLOO|MALLOC|SGLANG|GGML|LLAMA|HIP|ROCR|HSA)_\w+"
     r"|HF_HUB_OFFLINE|DO_NOT_TRACK|LANG|LC_\w+|PYTHONHASHSEED"
-)
-SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CRED|AUTH|COOKIE|SIGNATURE|BEARER|PRIVATE|SESSION", re.IGNORECASE)
-# A value that looks like a secret is one, whatever its name: long and without a break, or of a known beginning.
-SECRET_VALUE = re.compile(
-    r"^(hf_|sk-|ghp_|gho_|github_pat_|glpat-|xox[a-z]-|AKIA|ASIA|ey[A-Za-z0-9_-]{10,}\.)|[A-Za-z0-9+=_-]{32,}|://[^/\s]*@"
 )
 LIBRARIES = re.compile(
     r"lib(cudart|cuda|nccl|cublas|ze_loader|ze_intel_gpu|sycl|ccl|mkl_core|dnnl|gomp|iomp5|omp|tcmalloc\w*|jemalloc|amdhip64|rccl|vulkan|ggml\w*|llama|c)"
@@ -53,8 +49,8 @@ def shown(variables: Mapping[str, str]) -> dict[str, str]:
         name: value
         for name, value in sorted(variables.items())
         if SHOWN.fullmatch(name)
-        and not SECRET.search(name)
-        and not SECRET_VALUE.search(value)
+        and not secrecy.NAME.search(name)
+        and not secrecy.VALUE.search(value)
         and "/" not in value
         and "\\" not in value
     }

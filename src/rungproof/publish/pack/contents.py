@@ -1,0 +1,114 @@
+"""What of a results folder goes into its pack, by an allow list: records, raw files and the server's own log; never the
+job's logs, caches or what lies under control/."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from rungproof.records.codec import read, sha256
+from rungproof.records.errors import EvidenceError
+from rungproof.records.plan import Plan
+from rungproof.records.secrecy import hidden
+from rungproof.records.summary import Summary
+
+RECORDS = (
+    "plan.json",
+    "summary.json",
+    "runs/*/campaign.lock.json",
+    "runs/*/registered.json",
+    "runs/*/run.json",
+    "runs/*/base-gate.*.json",
+    "runs/*/prompts/*.json",
+    "sessions/*/server.json",
+    "sessions/*/env.json",
+    "sessions/*/env.samples.jsonl",
+    "sessions/*/client.json",
+    "sessions/*/canary_*.json",
+    "sessions/*/canary_*.raw.jsonl.gz",
+    "sessions/*/closed.json",
+    "sessions/*/attempts/*.json",
+    "sessions/*/attempts/*.raw.jsonl.gz",
+    "sessions/*/judged/*.json",
+    "tables/*.parquet",
+)
+LOG = "logs/server.log"
+LOG_BYTES = 256 * 1024  # kept of each end of a server's log
+
+
+def check(study: Path) -> tuple[Plan, Summary]:
+    """Plan and summary of a results folder that is whole and up to date.
+
+    Raises EvidenceError where a session is open, where plan, summary and verdicts were not made from each other, or from
+    the files that lie there now.
+    """
+    if not (study / "summary.json").is_file():
+        raise EvidenceError(f"{study}: holds no summary.json, so there is nothing to publish. {_again(study)}")
+    plan, summary = read(Plan, study / "plan.json"), read(Summary, study / "summary.json")
+    if sha256((study / "plan.json").read_bytes()) != summary.lock_sha256:
+        raise EvidenceError(
+            f"{study}/plan.json: found another plan than the one that summary.json was made under. {_again(study)}"
+        )
+    for folder in sorted(study.glob("sessions/*")):
+        if not (folder / "closed.json").is_file():
+            raise EvidenceError(
+                f"{folder}: the session is not closed: it is being measured, or its call was ended. Wait for it. {_again(study)}"
+            )
+    shown = {session.session for session in summary.sessions}
+    if new := sorted({p.parent.name for p in study.glob("sessions/*/server.json")} ^ shown):
+        raise EvidenceError(f"{study}/summary.json: was made before, or without, session {new[0]}. {_again(study)}")
+    for verdict in summary.verdicts:
+        _check_inputs(study, verdict.gate, [(one.path, one.sha256) for one in verdict.inputs])
+    return plan, summary
+
+
+def _check_inputs(study: Path, gate: str, inputs: list[tuple[str, str]]) -> None:
+    for path, digest in ((f"verdicts/{gate}.json", ""), *inputs):
+        try:
+            data = (study / path).read_bytes()
+        except OSError as error:
+            raise EvidenceError(
+                f"{study}/{path}: cannot be read ({error.strerror}); the verdict of {gate} needs it. {_again(study)}"
+            ) from error
+        if digest and sha256(data) != digest:
+            raise EvidenceError(
+                f"{study}/{path}: has changed since the verdict of {gate} was made from it. {_again(study)}"
+            )
+
+
+def _again(study: Path) -> str:
+    return f"Run the campaign's own target first: snakemake {study.name.partition('@')[0]} --cores 1"
+
+
+def evidence(study: Path, summary: Summary) -> Iterator[tuple[str, bytes]]:
+    """Path and bytes of every record of a results folder, and what is kept of its servers' logs.
+
+    Raises EvidenceError for a file that cannot be read or is a link: a pack holds what it names.
+    """
+    for pattern in RECORDS:
+        for path in sorted(study.glob(pattern)):
+            if not path.name.startswith("."):
+                yield path.relative_to(study).as_posix(), _bytes(path)
+    for verdict in summary.verdicts:
+        path = study / "verdicts" / f"{verdict.gate}.json"
+        yield path.relative_to(study).as_posix(), _bytes(path)
+    for path in sorted(study.glob(f"sessions/*/{LOG}")):
+        yield path.relative_to(study).as_posix(), server_log(_bytes(path))
+
+
+def server_log(data: bytes) -> bytes:
+    """A server's log as it is published: both ends of a long one, and what looks like a secret taken out."""
+    if len(data) > 2 * LOG_BYTES:
+        cut = len(data) - 2 * LOG_BYTES
+        data = data[:LOG_BYTES] + f"\n[{cut} bytes left out]\n".encode() + data[-LOG_BYTES:]
+    return hidden(re.sub(rb"\x1b\[[0-9;]*m", b"", data).decode("utf-8", "replace")).encode("utf-8")
+
+
+def _bytes(path: Path) -> bytes:
+    if path.is_symlink() or not path.is_file():
+        raise EvidenceError(f"{path}: found something that is no plain file; a pack holds the bytes that it names")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise EvidenceError(
+            f"{path}: cannot be read ({error.strerror}); a pack without it would be incomplete"
+        ) from error
