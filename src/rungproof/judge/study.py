@@ -10,7 +10,7 @@ from rungproof.judge.summary import SessionFacts
 from rungproof.records.codec import parse, sha256
 from rungproof.records.environment import Environment
 from rungproof.records.errors import EvidenceError
-from rungproof.records.formats import Canary, ClientCheck, Closed, Input, Judged, Server, Verdict
+from rungproof.records.formats import Canary, ClientCheck, Closed, Input, Judged, Registered, Server, Verdict
 from rungproof.records.plan import Plan
 
 Read = Callable[
@@ -40,10 +40,13 @@ def read_sessions(read: Read, names: Iterable[str]) -> dict[str, Session]:
         closed = _maybe(read, Closed, f"{home}/closed.json")
         env = _maybe(read, Environment, f"{home}/env.json")
         client = _maybe(read, ClientCheck, f"{home}/client.json")
+        registered = _maybe(read, Registered, f"runs/{name.split('.')[0]}/registered.json")
         paths = [f"{home}/{n}.json" for n in ("server", "canary_before", "canary_after")]
         inputs = tuple(Input(path, sha256(data)) for path in paths if (data := read(path)) is not None)
         made[name] = Session(
-            SessionFacts(server, before, after, closed, client, env), SessionFiles(server, before, after), inputs
+            SessionFacts(server, before, after, closed, client, env, registered),
+            SessionFiles(server, before, after),
+            inputs,
         )
     return made
 

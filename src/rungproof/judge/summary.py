@@ -12,7 +12,7 @@ from rungproof.judge.stats import Refused, outliers, rate_ratio, servers_interva
 from rungproof.judge.ties import margin_rows
 from rungproof.records.codec import digest
 from rungproof.records.environment import Environment
-from rungproof.records.formats import Canary, ClientCheck, Closed, Judged, Point, Server, Verdict
+from rungproof.records.formats import Canary, ClientCheck, Closed, Judged, Point, Registered, Server, Verdict
 from rungproof.records.plan import ArmPlan, Gate, Item, Plan
 from rungproof.records.summary import (
     ArmInfo,
@@ -36,6 +36,7 @@ class SessionFacts:
     closed: Closed | None
     client: ClientCheck | None
     env: Environment | None = None
+    registered: Registered | None = None
 
 
 def summarise(findings: Findings, sessions: Sequence[SessionFacts]) -> Summary:
@@ -168,8 +169,14 @@ def _session(facts: SessionFacts, current: bool, points: Sequence[Point]) -> Ses
         facts.before.status if facts.before else "missing", facts.after.status if facts.after else "missing", server.ready_s,
         closed.lived_s if closed else None, server.at, tuple(str(r) for r in reasons), server.knobs, server.identity, server.environment,
         closed.exit if closed else "still open", facts.client, facts.env,
-        finer(server.session, facts.client, points), watts(facts.env),
+        finer(server.session, facts.client, points), watts(facts.env), _registered(facts),
     )  # fmt: skip
+
+
+def _registered(facts: SessionFacts) -> str:
+    """When the plan was registered that the server names as the one it was started for."""
+    known = facts.registered
+    return known.at if known is not None and known.plan_sha256 == facts.server.lock_sha256 else ""
 
 
 def _canaries(facts: SessionFacts) -> list[CanaryRow]:

@@ -13,15 +13,16 @@ from rungproof.measure.models.checkpoints import verify_files
 from rungproof.measure.progress import Progress, progress
 from rungproof.measure.selftest import check_client, session_interval_ms
 from rungproof.measure.serving.order import Order
+from rungproof.measure.serving.procfs import boot_id
 from rungproof.measure.store import Folder
 from rungproof.measure.terminal import aloud, standing
 from rungproof.measure.workloads.attempt import BatchDone, measure_item
 from rungproof.measure.workloads.canary import run_canary
 from rungproof.plan.builds import build_folder
-from rungproof.records.codec import canonical, load_json, read
+from rungproof.records.codec import canonical, load_json, read, sha256
 from rungproof.records.errors import EvidenceError, HostError, SetupError
 from rungproof.records.files import write_atomic
-from rungproof.records.formats import Reason, Server, Verdict
+from rungproof.records.formats import Reason, Registered, Server, Verdict
 from rungproof.records.plan import ArmPlan, Plan, split_session
 
 
@@ -34,7 +35,7 @@ def start_server(study: Path, session: str, build: str, gate: Path | None) -> Se
     plan = folder.plan(session)
     _, arm_name, replicate = split_session(session)
     arm = plan.arm(arm_name)
-    order = _order(plan, arm, session, replicate, build)
+    order = _order(plan, arm, session, replicate, build, sha256(folder.lock(session).read_bytes()))
     verdict = read(Verdict, gate) if gate else None
     if verdict and verdict.state != "qualified":
         return _not_started(folder.session(session), order, verdict)
@@ -53,7 +54,7 @@ def start_server(study: Path, session: str, build: str, gate: Path | None) -> Se
     return server
 
 
-def _order(plan: Plan, arm: ArmPlan, session: str, replicate: str, build: str) -> Order:
+def _order(plan: Plan, arm: ArmPlan, session: str, replicate: str, build: str, lock_sha256: str) -> Order:
     pid, start = owner()
     limits = plan.limits
     python, model_path, identity = sys.executable, "", {"name": arm.model}
@@ -78,6 +79,7 @@ def _order(plan: Plan, arm: ArmPlan, session: str, replicate: str, build: str) -
         devices=tuple(limits["devices"]), holders=tuple(limits["holders"]), expect=limits["expect"],
         kernel_fault_lines=tuple(limits["kernel_fault_lines"]),
         container_engine=tuple(limits["container"]["command"]), container_arguments=tuple(limits["container"]["arguments"]),
+        lock_sha256=lock_sha256,
     )  # fmt: skip
 
 
@@ -87,7 +89,7 @@ def _not_started(folder: Path, order: Order, verdict: Verdict) -> Server:
     status: Literal["skipped", "failed"] = "skipped" if verdict.state == "withheld" else "failed"
     server = Server(
         order.session, order.arm, order.replicate, status, why, "", "", "", order.launch, order.launch_sha256, (), {}, {}, None,
-        datetime.now(UTC).isoformat(timespec="seconds"), None,
+        datetime.now(UTC).isoformat(timespec="seconds"), None, order.lock_sha256,
     )  # fmt: skip
     aloud(f"{order.session}: {status}: {'; '.join(map(str, why[:2]))}")
     write_atomic(folder / "control/order.json", canonical(order))
@@ -191,11 +193,29 @@ def settle(results: Path, patience_s: float = 60.0) -> list[str]:
 
 
 def write_lock(plan: Plan, expected_s: dict[str, dict[str, float]], folder: Path) -> None:
-    """campaign.lock.json (the plan, hashed by its bytes) and run.json (what this call measures), before the first request.
-
-    expected_s: new session -> item id, or "server", -> rough seconds.
+    """campaign.lock.json (the plan, hashed by its bytes), registered.json (when that was) and run.json (what this call measures),
+    before the first request. expected_s: new session -> item id, or "server", -> rough seconds.
     """
     sessions = {session: [key for key in times if key != "server"] for session, times in expected_s.items()}
     record = {"format": "rungproof.run/1", "campaign": plan.campaign, "sessions": sessions, "expected_s": expected_s}
     write_atomic(folder / "run.json", canonical(record))
-    write_atomic(folder / "campaign.lock.json", canonical(plan))
+    lock = canonical(plan)
+    known = Registered(
+        plan_sha256=sha256(lock),
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        at_ns=time.monotonic_ns(),
+        boot_id=boot_id(),
+        supersedes=_superseded(folder, sha256(lock)),
+    )
+    write_atomic(folder / "registered.json", canonical(known))
+    write_atomic(folder / "campaign.lock.json", lock)  # last: it is what the jobs wait for
+
+
+def _superseded(folder: Path, digest: str) -> str:
+    """Digest of the last other plan among the earlier runs beside `folder`; "" where there is none."""
+    runs = [path for path in folder.parent.glob("r*/campaign.lock.json") if path.parent != folder]
+    for path in sorted(runs, key=lambda p: (len(p.parent.name), p.parent.name), reverse=True):
+        other = sha256(path.read_bytes())
+        if other != digest:
+            return other
+    return ""

@@ -13,6 +13,16 @@ from rungproof.records.errors import ConfigError
 from rungproof.records.plan import ArmPlan, Gate, Item, Plan, Unavailable
 from rungproof.records.requests import sampling
 
+# Fixed before anything is measured, and in the plan so that a change of it is a change of the plan.
+STOPPING = {
+    "item": "An item is measured until it has one sound record. A withheld one is a result and is not measured again by itself.",
+    "record in use": "The newest sound record of an item counts, else its newest; all others stay and are shown.",
+    "again on purpose": "An item that is measured again on purpose keeps its point withheld once a sound record of it was withheld.",
+    "passes": "As many passes a rung as its `passes` says, every one of them kept; `shown` and `exact` of its rules say which counts.",
+    "servers": "As many fresh servers an arm as it has seats; a conditional seat only where the spread gate of its arm asks for it.",
+    "base repeat": "Arms that depend on a base are left out where the base does not repeat itself.",
+}
+
 
 def resolve(loaded: Loaded, flags: frozenset[str]) -> Plan:
     """The plan of a loaded campaign on a processor with these flags (/proc/cpuinfo; the simulated server needs none).
@@ -57,6 +67,7 @@ def resolve(loaded: Loaded, flags: frozenset[str]) -> Plan:
         ),
         unavailable=unavailable,
         conditional=thirds,
+        stopping=STOPPING,
         limits={
             "ready_deadline_s": host.ready_deadline_s,
             "stop_grace_s": host.stop_grace_s,

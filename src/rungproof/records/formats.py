@@ -52,7 +52,8 @@ class Knob:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """`server.json`: one fresh server process, as asked and as found. `boot` is its nonce, also in `model`."""
+    """`server.json`: one fresh server process, as asked and as found. `boot` is its nonce, also in `model`; lock_sha256: digest of
+    the plan it was started for, "" where none was kept (records from before plans were registered)."""
 
     session: str
     arm: str
@@ -70,7 +71,24 @@ class Server:
     pid: int | None
     at: str
     ready_s: float | None
+    lock_sha256: str = ""
     format: Literal["rungproof.server/1"] = "rungproof.server/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """`runs/<run>/registered.json`: the plan of a call, by its digest, before the first request of that call.
+
+    `at_ns` is on the monotonic clock of the boot `boot_id`, as the stamps of requests are. `supersedes`: digest of the last
+    other plan that was registered in this results folder, "" where there is none.
+    """
+
+    plan_sha256: str
+    at: str
+    at_ns: int
+    boot_id: str
+    supersedes: str = ""
+    format: Literal["rungproof.registered/1"] = "rungproof.registered/1"
 
 
 @dataclass(frozen=True, slots=True)

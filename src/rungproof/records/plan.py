@@ -93,7 +93,8 @@ class Unavailable:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The whole campaign as it will be measured and judged. `study` is the name of its results folder; `canaries`: by suite.
-    `conditional`: seats that are measured only where the spread of the arm's two fresh servers passes its limit."""
+    `conditional`: seats that are measured only where the spread of the arm's two fresh servers passes its limit; `stopping`: when
+    measuring ends and which record counts, in words, by name."""
 
     campaign: str
     study: str
@@ -112,6 +113,7 @@ class Plan:
     unavailable: tuple[Unavailable, ...]
     limits: dict[str, Any]
     conditional: tuple[str, ...] = ()
+    stopping: dict[str, str] = field(default_factory=dict)
     format: Literal["rungproof.plan/1"] = "rungproof.plan/1"
 
     @property

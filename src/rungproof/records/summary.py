@@ -28,7 +28,8 @@ class ArmInfo:
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
     """One fresh server. `current`: at least one accepted item comes from it; `env`: its env.json, where there is one;
-    finer: shortest step time measured on it over the p99 lag of the client's stamps; watts: mean power of each device [W]."""
+    finer: shortest step time measured on it over the p99 lag of the client's stamps; watts: mean power of each device [W];
+    registered: when the plan that it was started for was registered (UTC), "" where nothing says that it was, before its server."""
 
     session: str
     arm: str
@@ -51,6 +52,7 @@ class SessionInfo:
     env: Environment | None = None
     finer: float | None = None
     watts: dict[str, float | None] = field(default_factory=dict)
+    registered: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ class Order:
     server's log, or of the kernel's, that matches one ends the session. rivals: launch digests of the plan's other arms, whose configuration must
     differ from this one's. devices: accelerators that the server uses; holders: names of processes that may hold them too;
     expect: facts of the environment that must have this value. container_engine, container_arguments: the command that runs
-    containers on this host, and what it needs here for each. Deadlines in seconds.
+    containers on this host, and what it needs here for each. lock_sha256: digest of the plan that asks. Deadlines in seconds.
     """
 
     session: str
@@ -44,6 +44,7 @@ class Order:
     kernel_fault_lines: tuple[str, ...] = ()
     container_engine: tuple[str, ...] = ()
     container_arguments: tuple[str, ...] = ()
+    lock_sha256: str = ""
 
     @property
     def census(self) -> dict[str, dict[str, str]]:

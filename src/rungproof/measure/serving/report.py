@@ -52,6 +52,7 @@ def server(
         pid=pid,
         at=now(),
         ready_s=ready_s,
+        lock_sha256=order.lock_sha256,
     )
 
 

@@ -77,7 +77,7 @@ def _parts(study: Path, root: Path, plan: Plan, summary: Summary) -> dict[str, b
     made |= inputs(root, study, plan)
     made["oracle/tokens.json"] = canonical(tokens(plan, _judged(made)))
     made |= reducer()
-    made["README.md"] = readme(summary, newest, "")
+    made["README.md"] = readme(summary, newest)
     return made
 
 

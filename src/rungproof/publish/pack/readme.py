@@ -49,8 +49,18 @@ looked like a secret is replaced by `[left out]`, and it names folders of the ma
 """
 
 
-def readme(summary: Summary, newest: str, registered: str) -> bytes:
-    """The text. newest: when the newest evidence was made; registered: a sentence on the plan's registration."""
+def registration(summary: Summary) -> str:
+    """A sentence on when the plan was fixed."""
+    known = [session.registered for session in summary.sessions]
+    if known and all(known):
+        return (
+            f"The plan was registered, with its sha256, before the first request of each call; first at {min(known)}."
+        )
+    return f"**The plan of {known.count('')} of {len(known)} servers was not registered before they were measured.**"
+
+
+def readme(summary: Summary, newest: str) -> bytes:
+    """The text. newest: when the newest evidence was made [UTC]."""
     states = Counter(point.state for point in summary.points)
     return TEXT.format(
         title=clean(summary.title),
@@ -60,5 +70,5 @@ def readme(summary: Summary, newest: str, registered: str) -> bytes:
         points=len(summary.points),
         states=", ".join(f"{n} {state}" for state, n in sorted(states.items())),
         newest=newest,
-        registered=registered,
+        registered=registration(summary),
     ).encode()
