@@ -8,7 +8,7 @@ from pathlib import Path
 import rungproof
 from rungproof.config.load import campaign_names, load, read_run, refuse_names
 from rungproof.measure import jobs, serving
-from rungproof.plan.machine import flags_of_study, processor_flags
+from rungproof.plan.machine import flags_of_study, flags_without, processor_flags
 from rungproof.plan import builds, missing, resolve
 from rungproof.plan.estimate import describe, expected_seconds
 from rungproof.plan.targets import sessions_needed
@@ -122,7 +122,8 @@ def loaded(campaign):
 def flags_of(campaign):
     """Processor flags that a campaign is planned for: this machine's, or those its results were begun with."""
     the_loaded = loaded(campaign)
-    return flags_of_study(Path(RESULTS, the_loaded.folder), FLAGS, the_loaded.needs)
+    flags = flags_without(FLAGS, RUN_CONFIG.lacks)
+    return flags_of_study(Path(RESULTS, the_loaded.folder), flags, the_loaded.needs)
 
 
 @cache

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rungproof.cli import doctor, env, from_command, host, inspect, lane, measure, selftest
+from rungproof.cli import doctor, env, from_command, host, inspect, lane, measure, selftest, tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,12 @@ class Command:
 
 def _study(to: argparse.ArgumentParser) -> None:
     to.add_argument("study", type=Path, metavar="DIR", help="a campaign's results, such as results/campaign_v2")
+
+
+def _verified(to: argparse.ArgumentParser) -> None:
+    _study(to)
+    to.add_argument("--json", action="store_true", help="with --tokens: the counts as JSON on standard output")
+    tokens.add_options(to)
 
 
 def _none(_to: argparse.ArgumentParser) -> None:
@@ -133,9 +139,11 @@ with `copies` to send each prompt several times at once.
         """\
 Compute every request, verdict and point of a results folder again from its raw bytes and
 compare. Needs no server and no network. Exit code 1 where anything differs.
+With --tokens the answers are put through the model's pinned weights again, on the processor, by
+the server environment's Python: each emitted token must be the likeliest, or within a margin.
 """,
-        ("rungproof verify results/campaign_v2",),
-        _study,
+        ("rungproof verify results/campaign_v2", "rungproof verify --tokens results/campaign_v2 --arm w4a16"),
+        _verified,
         inspect.verify,
     ),
     Command(

@@ -16,7 +16,7 @@ from rungproof.measure.models.probing import find_interpreter
 from rungproof.measure.serving import lock_path
 from rungproof.plan import missing
 from rungproof.plan.estimate import to_build
-from rungproof.plan.machine import flags_of_study, processor_flags
+from rungproof.plan.machine import flags_of_study, flags_without, processor_flags
 from rungproof.plan.resolve import resolve
 from rungproof.records.codec import plain
 from rungproof.records.errors import SetupError
@@ -71,7 +71,9 @@ def _checks(options: argparse.Namespace, machine: Machine) -> tuple[list[Check],
     settings = read_run(read_yaml(options.root / "config/config.yaml"))
     loaded = load(options.root, options.campaign, options.host or settings.host)
     results, build = options.root / settings.results, options.root / settings.build
-    plan = resolve(loaded, flags_of_study(results / loaded.folder, processor_flags(), loaded.needs))
+    plan = resolve(
+        loaded, flags_of_study(results / loaded.folder, flags_without(processor_flags(), settings.lacks), loaded.needs)
+    )
     todo = missing.plan_run(plan, results / plan.study, missing.next_run(results.glob("*")), (), "")
     costs, host = loaded.host.costs, loaded.host
     lacking = to_build(plan, build)

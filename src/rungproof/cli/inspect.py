@@ -14,6 +14,7 @@ from rungproof.cli import gates as gate_words
 from rungproof.cli import need, power
 from rungproof.cli import show as show_words
 from rungproof.cli import suite as suite_words
+from rungproof.cli import tokens as token_words
 from rungproof.cli import watch as watch_words
 from rungproof.cli.running import Records, now
 from rungproof.cli.words import clean, clean_lines, console
@@ -21,7 +22,7 @@ from rungproof.config.base import read_yaml
 from rungproof.config.load import Loaded, load, read_run
 from rungproof.plan import builds, missing
 from rungproof.plan.estimate import describe
-from rungproof.plan.machine import flags_of_study, processor_flags
+from rungproof.plan.machine import flags_of_study, flags_without, processor_flags
 from rungproof.plan.resolve import resolve
 from rungproof.publish.pages import render
 from rungproof.publish.pages.live import status_lines
@@ -68,7 +69,9 @@ def _planned(options: argparse.Namespace) -> tuple[Loaded, Plan, missing.Todo, P
     run = read_run(read_yaml(options.root / "config/config.yaml"))
     loaded = load(options.root, options.campaign, options.host or run.host)
     results = options.root / run.results
-    the_plan = resolve(loaded, flags_of_study(results / loaded.folder, processor_flags(), loaded.needs))
+    the_plan = resolve(
+        loaded, flags_of_study(results / loaded.folder, flags_without(processor_flags(), run.lacks), loaded.needs)
+    )
     judge = builds.source_digest(LIBRARY / "judge", LIBRARY / "records")
     todo = missing.plan_run(the_plan, results / the_plan.study, missing.next_run(results.glob("*")), (), judge)
     return loaded, the_plan, todo, results / the_plan.study, options.root / run.build
@@ -177,7 +180,9 @@ def points_table(summary: Summary) -> Table:
 
 
 def verify(options: argparse.Namespace) -> int:
-    """Recompute a results folder and make its page again; exit code 1 where anything differs."""
+    """Recompute a results folder and make its page again, or with --tokens its outputs; exit code 1 where anything differs."""
+    if options.tokens:
+        return token_words.run(options)
     problems = verifier.recompute(options.study)
     with tempfile.TemporaryDirectory() as scratch:
         for made in render(read(Summary, options.study / "summary.json"), Path(scratch)):

@@ -18,6 +18,10 @@ class Run(Section):
     remeasure: str = Field(
         "", description="Items to measure again on purpose: ARM[.REPLICATE]/WORKLOAD/ITEM, comma separated."
     )
+    lacks: str = Field(
+        "",
+        description="Processor flags to plan without, comma separated, as on a processor that lacks them; a replay sets it.",
+    )
     reports: str = Field("reports", min_length=1, description="Folder that `publish` writes packs to.")
     campaign: str = Field("campaign_v2", min_length=1, description="Campaign that `publish` makes a pack of.")
 

@@ -21,6 +21,11 @@ def processor_flags(root: Path = Path("/")) -> frozenset[str]:
     return frozenset()
 
 
+def flags_without(flags: frozenset[str], lacks: str) -> frozenset[str]:
+    """The flags without those that `lacks` of the run's configuration names, comma separated."""
+    return flags - {name.strip() for name in lacks.split(",")}
+
+
 def flags_of_study(study: Path, flags: frozenset[str], needs: Iterable[str]) -> frozenset[str]:
     """Flags under which a results folder goes on: those of the processor it was begun on, as far as lanes `need` them.
 
