@@ -13,6 +13,9 @@ min_version("9.27")
 configfile: "config/config.yaml"
 
 
+report: "workflow/report/workflow.rst"
+
+
 include: "workflow/rules/common.smk"  # reads every file under config/ and tells each mistake
 include: "workflow/rules/inputs.smk"
 

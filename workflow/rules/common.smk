@@ -42,6 +42,7 @@ pathvars:
 # Set once by the process the user started; everything it starts inherits the same run, owner and order of campaigns.
 LOOKS_ONLY = any(
     arg in ("--dry-run", "--dryrun", "--unlock", "--lint", "--list", "--summary")
+    or arg.split("=")[0] in ("--report", "--reporter")
     or (arg.startswith("-n") and not arg.startswith("--"))
     for arg in sys.argv[1:]
 )

@@ -47,7 +47,15 @@ rule tables:
             for path in judged_files(wildcards.study, item.id)
         ],
     output:
-        expand("<results>/{{study}}/tables/{table}.parquet", table=TABLES),
+        [
+            report(
+                f"<results>/{{study}}/tables/{table}.parquet",
+                caption="../report/tables.rst",
+                category="{study}",
+                labels={"what": f"table {table}", "file": "parquet"},
+            )
+            for table in TABLES
+        ],
     log:
         "<results>/{study}/logs/tables.log",
     conda:
@@ -62,9 +70,24 @@ rule page:
     input:
         summary="<results>/{study}/summary.json",
     output:
-        page="<results>/{study}/page/index.html",
-        csv="<results>/{study}/page/points.csv",
-        json="<results>/{study}/page/points.json",
+        page=report(
+            "<results>/{study}/page/index.html",
+            caption="../report/page.rst",
+            category="{study}",
+            labels={"what": "page", "file": "html"},
+        ),
+        csv=report(
+            "<results>/{study}/page/points.csv",
+            caption="../report/points.rst",
+            category="{study}",
+            labels={"what": "points", "file": "csv"},
+        ),
+        json=report(
+            "<results>/{study}/page/points.json",
+            caption="../report/points.rst",
+            category="{study}",
+            labels={"what": "points", "file": "json"},
+        ),
     log:
         "<results>/{study}/logs/page.log",
     conda:
