@@ -1,18 +1,25 @@
 """`snakemake publish`: from a results folder to a pack that holds everything, in the same bytes each time."""
 
+import gzip
 import json
 import shutil
 import subprocess
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from campaigns.checkout import Checkout
 from campaigns.test_verify import edit
-from rungproof.publish.pack import Pack, build
-from rungproof.records.errors import EvidenceError, RungproofError
+from records.test_proof import floats
+from rungproof.publish.log import check, read_log
+from rungproof.publish.pack import Pack, build, withdraw
+from rungproof.publish.signing import Signer, find_signer, holds, keyid, public_from
+from rungproof.records.codec import sha256
+from rungproof.records.errors import ConfigError, EvidenceError, RungproofError
+from rungproof.records.proof import MEASUREMENT, PAGE, PROVENANCE, read_line, statement_of
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -21,9 +28,16 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def pack(measured: Checkout, tmp_path_factory: pytest.TempPathFactory) -> Pack:
-    """A pack of the shared campaign, built once."""
-    return build(measured.study("mini"), tmp_path_factory.mktemp("reports"), measured.folder)
+def signer(tmp_path_factory: pytest.TempPathFactory) -> Signer:
+    """A publisher's key."""
+    home = tmp_path_factory.mktemp("key")
+    return find_signer(str(home / "key.pem"), home / "checkout", {})[0]
+
+
+@pytest.fixture(scope="module")
+def pack(measured: Checkout, signer: Signer, tmp_path_factory: pytest.TempPathFactory) -> Pack:
+    """A signed pack of the shared campaign, built once. Read only."""
+    return build(measured.study("mini"), tmp_path_factory.mktemp("reports"), measured.folder, signer)
 
 
 def test_sha256sum_agrees_with_the_manifest(pack: Pack) -> None:
@@ -42,13 +56,25 @@ def test_sha256sum_agrees_with_the_manifest(pack: Pack) -> None:
     )
 
 
-def test_built_twice_the_same_bytes(measured: Checkout, pack: Pack, tmp_path: Path) -> None:
-    """Another folder, the same bytes: folder and zip; published again in the same place, it is not new."""
-    again = build(measured.study("mini"), tmp_path, measured.folder)
-    assert (again.id, tree(again.folder)) == (pack.id, tree(pack.folder))
-    assert again.zip.read_bytes() == pack.zip.read_bytes()
-    assert again.new and not build(measured.study("mini"), tmp_path, measured.folder).new
-    assert sorted(p.name for p in (tmp_path / "mini").iterdir()) == [pack.id, f"{pack.id}.zip"]
+def test_built_twice_the_same_bytes(
+    measured: Checkout, signer: Signer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two folders, the same bytes of folder, zip and log, once the log's clock is fixed; nothing else looks at a clock."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1800000000")
+    one, two = (build(measured.study("mini"), tmp_path / name, measured.folder, signer) for name in "ab")
+    assert one.id == two.id and one.new and two.new
+    assert tree(tmp_path / "a") == tree(tmp_path / "b")
+
+
+def test_published_again_nothing_is_new(measured: Checkout, signer: Signer, tmp_path: Path) -> None:
+    """The same id, the same bytes, no second entry in the log; what was damaged meanwhile is made whole."""
+    one = build(measured.study("mini"), tmp_path, measured.folder, signer)
+    before = tree(tmp_path)
+    (one.folder / "summary.json").write_text("{}")
+    again = build(measured.study("mini"), tmp_path, measured.folder, signer)
+    assert again.id == one.id and not again.new
+    assert tree(tmp_path) == before
+    assert sorted(p.name for p in (tmp_path / "mini").iterdir()) == [one.id, f"{one.id}.zip"]
 
 
 def test_the_zip_holds_the_folder(pack: Pack, tmp_path: Path) -> None:
@@ -136,18 +162,143 @@ def test_a_full_disk_leaves_nothing_behind(measured: Checkout, tmp_path: Path, m
     def full(*_args: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("rungproof.publish.pack.building.write_zip", full)
+    monkeypatch.setattr("rungproof.publish.pack.placing.write_zip", full)
     with pytest.raises(RungproofError, match="No space left on device"):
         build(measured.study("mini"), tmp_path, measured.folder)
-    assert list((tmp_path / "mini").iterdir()) == []
+    assert list((tmp_path / "mini").iterdir()) == [] and not (tmp_path / "log.jsonl").exists()
 
 
-def test_the_target_publishes(measured: Checkout) -> None:
-    """`snakemake publish` by its name; it starts no server and tells files and sizes."""
+def statements(folder: Path) -> list[dict[str, Any]]:
+    """The statements of a pack's proof, in order."""
+    lines = (folder / "proof.intoto.jsonl").read_bytes().splitlines()
+    return [statement_of(read_line(line, "line"), "line") for line in lines]
+
+
+def test_three_statements_are_signed_and_speak_of_the_pack(pack: Pack, signer: Signer) -> None:
+    """Provenance, measurement, page: each by the key in the pack, each about the bytes that lie there."""
+    public = public_from((pack.folder / "signer.pub.pem").read_bytes(), "signer")
+    assert keyid(public) == keyid(signer.public)
+    for line in (pack.folder / "proof.intoto.jsonl").read_bytes().splitlines():
+        envelope = read_line(line, "line")
+        assert envelope.keyid == keyid(public) and holds(public, envelope.signature, envelope.signed_bytes)
+    said = {one["predicateType"]: one["subject"][0] for one in statements(pack.folder)}
+    assert list(said) == [PROVENANCE, MEASUREMENT, PAGE]
+    for kind, path in (
+        (PROVENANCE, "MANIFEST.sha256"),
+        (MEASUREMENT, "MANIFEST.sha256"),
+        (PAGE, "page/MANIFEST.sha256"),
+    ):
+        assert said[kind] == {"name": path, "digest": {"sha256": sha256((pack.folder / path).read_bytes())}}
+    assert (pack.folder.parents[1] / "keys").joinpath(keyid(public)[8:24] + ".pem").read_bytes() == (
+        pack.folder / "signer.pub.pem"
+    ).read_bytes()
+
+
+def test_the_claims_are_the_points_with_the_withheld_inside(pack: Pack) -> None:
+    """Every point with its state and exact value; no float in any payload; no level of SLSA is claimed."""
+    summary = json.loads((pack.folder / "summary.json").read_text())
+    provenance, measurement, page = (one["predicate"] for one in statements(pack.folder))
+    claims = {claim["id"]: claim for claim in measurement["claims"]}
+    assert set(claims) == {point["id"] for point in summary["points"]}
+    for point in summary["points"]:
+        claim = claims[point["id"]]
+        assert claim["value"] == (None if point["value"] is None else repr(float(point["value"])))
+        assert all(claim[name] == point[name] for name in ("state", "unit", "k", "n", "gates", "evidence"))
+    assert "withheld" in measurement["states"] and measurement["registered"] is True
+    assert not [one for payload in (provenance, measurement, page) for one in floats(payload)]
+    needed = {one["name"] for one in provenance["buildDefinition"]["resolvedDependencies"]}
+    assert needed == {"reducer"} and "level" not in json.dumps(provenance).lower()
+    listed = [line.split("  ", 1) for line in (pack.folder / "MANIFEST.sha256").read_text().splitlines()]
+    of_reducer = "".join(f"{a}  {b.removeprefix('reducer/')}\n" for a, b in listed if b.startswith("reducer/"))
+    assert provenance["buildDefinition"]["resolvedDependencies"][-1]["digest"]["sha256"] == sha256(of_reducer.encode())
+
+
+def test_an_unsigned_pack_says_so(measured: Checkout, tmp_path: Path) -> None:
+    """The same statements without signatures, no key, and the standing says that it is unsigned."""
+    made = build(measured.study("mini"), tmp_path, measured.folder)
+    assert not (made.folder / "signer.pub.pem").exists() and not (tmp_path / "keys").exists()
+    lines = (made.folder / "proof.intoto.jsonl").read_bytes().splitlines()
+    assert len(lines) == 3 and {read_line(line, "line").signature for line in lines} == {b""}
+    told = json.loads((made.folder / "page/standing.json").read_text())
+    assert (told["signed"], told["signer"], told["state"]) == (False, "", "Lab-measured") and "unsigned" in str(made)
+
+
+def test_the_log_tells_what_was_published_and_what_it_superseded(
+    measured: Checkout, signer: Signer, tmp_path: Path
+) -> None:
+    """Another pack of a study needs a reason; withdrawn, it is published again as a new one; pages show the head they were made at."""
+    study = measured.study("mini")
+    first = build(study, tmp_path, measured.folder)
+    with pytest.raises(ConfigError, match="would supersede it"):
+        build(study, tmp_path, measured.folder, signer)
+    assert [p.name for p in (tmp_path / "mini").iterdir() if p.is_dir()] == [first.id]
+    second = build(study, tmp_path, measured.folder, signer, "signed now")
+    held = read_log(tmp_path)
+    assert [(e.event, e.pack, e.supersedes, e.reason) for e in held.entries] == [
+        ("publish", first.id, "", ""),
+        ("supersede", second.id, first.id, "signed now"),
+    ]
+    assert (second.standing.log_head, second.standing.supersedes) == (held.head, first.id)
+    assert json.loads((second.folder / "page/standing.json").read_text())["log_head"] == held.heads[1]
+    withdraw(second.folder, signer, "a mistake")
+    for folder, words in ((second.folder, "was withdrawn"), (tmp_path / "mini/000000000000", "no such pack")):
+        with pytest.raises(ConfigError, match=words):
+            withdraw(folder, signer, "again")
+    assert build(study, tmp_path, measured.folder, signer).new
+    held = read_log(tmp_path)
+    assert [e.event for e in held.entries] == ["publish", "supersede", "withdraw", "publish"]
+    assert check(tmp_path, held) == []
+
+
+def test_a_crash_before_the_log_was_written_is_made_good(measured: Checkout, signer: Signer, tmp_path: Path) -> None:
+    """The pack lies there and the log knows nothing of it: the next call writes the entry, and the page shows the new head."""
+    study = measured.study("mini")
+    build(study, tmp_path, measured.folder, signer)
+    (tmp_path / "log.jsonl").unlink()
+    (tmp_path / "mini/.building-left").mkdir()
+    again = build(study, tmp_path, measured.folder, signer)
+    held = read_log(tmp_path)
+    assert len(held.entries) == 1 and again.standing.log_head == held.head and check(tmp_path, held) == []
+    assert not (tmp_path / "mini/.building-left").exists()
+
+
+def test_secrets_of_the_server_stay_out(measured: Checkout, tmp_path: Path) -> None:
+    """Planted in the server's log and in the user's environment: no file of the pack holds them; a long log keeps both ends."""
+    study = tmp_path / "mini"
+    shutil.copytree(measured.study("mini"), study)
+    log = study / "sessions/r001.base.a/logs/server.log"
+    planted = ("hf_PLANTEDplantedplanted", "PLANTED-password", "PLANTED-in-job-log", "PLANTED-order")
+    middle = b"x" * 600_000
+    log.write_bytes(b"first HF_TOKEN=hf_PLANTEDplantedplanted\n" + middle + b"\nlast password: PLANTED-password\n")
+    (study / "sessions/r001.base.a/logs/strict.suite.log").write_text("PLANTED-in-job-log")
+    (study / "sessions/r001.base.a/control/order.json").write_text("PLANTED-order")
+    made = build(study, tmp_path / "reports", measured.folder)
+    kept = (made.folder / "sessions/r001.base.a/logs/server.log").read_text()
+    assert kept.startswith("first HF_TOKEN=[left out]\n") and kept.endswith("last password: [left out]\n")
+    assert "bytes left out" in kept and len(kept) < 600_000
+    raw = [data if not path.endswith(".gz") else gzip.decompress(data) for path, data in tree(made.folder).items()]
+    assert not [word for word in planted for data in raw if word.encode() in data]
+
+
+def test_only_the_logs_of_servers_name_folders_of_the_machine(measured: Checkout, pack: Pack) -> None:
+    """The checkout's own path stands in no other file, and the README says so."""
+    home = str(measured.folder).encode()
+    raw = {
+        path: data if not path.endswith(".gz") else gzip.decompress(data) for path, data in tree(pack.folder).items()
+    }
+    assert {path.split("/", 2)[2] for path, data in raw.items() if home in data} <= {"logs/server.log"}
+    assert "it names folders of the machine" in (pack.folder / "README.md").read_text()
+
+
+def test_the_target_publishes(measured: Checkout, tmp_path: Path) -> None:
+    """`snakemake publish` by its name; it starts no server, makes a key on first use, and tells files and sizes."""
     before = tree(measured.study("mini"))
-    call = measured.run("publish", "--cores", "1", "--config", "campaign=mini", "host=simulated")
+    measured.environment["RUNGPROOF_KEY"] = str(tmp_path / "home/key.pem")
+    call = measured.run("publish", "--cores", "1", "--config", "campaign=mini")
+    assert "a new signing key" in call.stdout and "signed by ed25519:" in call.stdout
+    call = measured.run("publish", "--cores", "1", "--config", "campaign=mini", "sign=no", "reason=unsigned now")
     assert call.returncode == 0, call.stdout[-3000:]
-    assert "published: " in call.stdout and " files, " in call.stdout
+    assert "published, unsigned: " in call.stdout and " files, " in call.stdout
     assert tree(measured.study("mini")) == before
     call = measured.run("publish", "--cores", "1", "--config", "campaign=nothing")
     assert call.returncode != 0 and "no such campaign" in call.stdout

@@ -107,5 +107,8 @@ rule publish:
         root=str(ROOT),
         study=lambda wildcards: of_study(published_study()),
         reports=RUN_CONFIG.reports,
+        sign=RUN_CONFIG.sign,
+        key=RUN_CONFIG.key,
+        reason=RUN_CONFIG.reason,
     script:
         "../scripts/publish.py"

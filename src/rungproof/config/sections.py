@@ -24,6 +24,9 @@ class Run(Section):
     )
     reports: str = Field("reports", min_length=1, description="Folder that `publish` writes packs to.")
     campaign: str = Field("campaign_v2", min_length=1, description="Campaign that `publish` makes a pack of.")
+    sign: Literal["yes", "no"] = Field("yes", description="Whether a pack is signed; no: it says that it is unsigned.")
+    key: str = Field("", description="Key that signs; empty: RUNGPROOF_KEY, else the user's own, made on first use.")
+    reason: str = Field("", description="Why an earlier pack of the campaign is superseded.")
 
 
 class Costs(Section):

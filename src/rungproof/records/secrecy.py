@@ -17,14 +17,14 @@ _TEXT = (
     re.compile(r"(\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE),
     re.compile(r"(://)[^/\s@]+(?=@)"),
     re.compile(
-        r"(\b[A-Z0-9_]*(?:TOKEN|SECRET|PASSWORD|PASSPHRASE|KEY|CREDENTIALS?|COOKIE)[\"']?\s*[=:]\s*[\"']?)[^\s\"',}\]]+"
+        r"(\b[A-Z0-9_]*(?:TOKEN|SECRET|PASSWORD|PASSPHRASE|KEY|CREDENTIALS?|COOKIE)[\"']?\s*[=:]\s*[\"']?)(?!\[?left out)[^\s\"',}\]]+"
     ),
     re.compile(
         r"((?:api|access|private|secret)[_-]?key[\"']?(?:\s*[=:]|\s)\s*[\"'\[]*|(?:password|passwd|passphrase|secret|(?:hf|auth|access)[_-]token)"
-        r"[\"']?\s*[=:]\s*[\"'\[]*)[^\s\"',}\]]+",
+        r"[\"']?\s*[=:]\s*[\"'\[]*)(?!\[?left out)[^\s\"',}\]]+",
         re.IGNORECASE,
     ),
-    re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----)[\s\S]*?(?=-----END|\Z)"),
+    re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----\n?)[\s\S]*?(?=\n?-----END|\Z)"),
 )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from rungproof.records.codec import canonical, read
 from rungproof.records.files import write_atomic
+from rungproof.records.secrecy import hidden
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,7 @@ def read_order(folder: Path) -> Order:
 
 
 def last_lines(path: Path, count: int = 15, limit: int = 4000) -> str:
-    """The last lines of a log, for a reason's text; "" if there are none."""
+    """The last lines of a log, for a reason's text, which is published: without what looks like a secret; "" if there are none."""
     try:
         with path.open("rb") as file:
             file.seek(0, 2)
@@ -169,4 +170,4 @@ def last_lines(path: Path, count: int = 15, limit: int = 4000) -> str:
             lines = file.read().decode("utf-8", "replace").splitlines()
     except OSError:
         return ""
-    return "\n".join(lines[-count:])[-limit:]
+    return hidden("\n".join(lines[-count:]))[-limit:]

@@ -1,0 +1,133 @@
+"""The last steps of every pack, new or changed: page, the publisher's word for it, zip, and the move to its place, whole."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rungproof.judge.replay import claimed_items
+from rungproof.judge.standing import standing
+from rungproof.publish.log import KEYS, Log
+from rungproof.publish.pack.files import MANIFEST, PAGE, PROOF, manifest, write_zip
+from rungproof.publish.pack.statements import page_line, proof_lines, publisher_of
+from rungproof.publish.pages import render
+from rungproof.publish.signing import Signer, keyid
+from rungproof.records.codec import canonical, read, sha256
+from rungproof.records.errors import ConfigError, EvidenceError, HostError
+from rungproof.records.files import write_atomic
+from rungproof.records.plan import Plan
+from rungproof.records.standing import ProofLine, Standing
+from rungproof.records.summary import Summary
+
+UNFINISHED = ".building-"
+STANDING = "standing.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """A pack in its place. `files`, `size`: of the folder [bytes]; `zip_size`: of the zip beside it [bytes]; `new`: it was not
+    published before; `standing`: what its page says."""
+
+    folder: Path
+    files: int
+    size: int
+    zip_size: int
+    new: bool
+    standing: Standing
+
+    @property
+    def id(self) -> str:
+        """The first digits of the sha256 of its manifest."""
+        return self.folder.name
+
+    @property
+    def zip(self) -> Path:
+        """The zip beside the folder."""
+        return zip_of(self.folder)
+
+    def __str__(self) -> str:
+        what = "published" if self.new else "already published, nothing new"
+        by = f"signed by {self.standing.signer[:24]}" if self.standing.signed else "unsigned"
+        return f"{self.folder}: {what}, {by}: {self.files} files, {self.size / 1e6:.1f} MB, zip {self.zip_size / 1e6:.1f} MB"
+
+
+def zip_of(folder: Path) -> Path:
+    """Where the zip of a pack's folder lies."""
+    return folder.with_name(f"{folder.name}.zip")
+
+
+@contextmanager
+def workshop(home: Path) -> Iterator[Path]:
+    """A folder beside the packs of a study, gone at the end; what a killed publisher left there is swept first. Use it under the log's
+    lock. Raises HostError where the disk refuses."""
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        for left in home.glob(f"{UNFINISHED}*"):
+            shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=home) as temporary:
+            yield Path(temporary)
+    except OSError as error:
+        raise HostError(
+            f"{home}: the pack could not be written ({error.strerror or error}). Nothing of it is left; free some space or mend "
+            "the folder's permissions and run the same command again."
+        ) from error
+
+
+def finish(folder: Path, reports: Path, head: str, published: str, supersedes: str, signer: Signer | None) -> Standing:
+    """Draw the page of a pack that is being made, from its summary and its proof, and add the publisher's word for it where the page
+    is not the one of the last word. Raises ConfigError where that needs a key that `signer` is not."""
+    pack = sha256((folder / MANIFEST).read_bytes())
+    publisher, pem = publisher_of(folder)
+    if publisher != (keyid(signer.public) if signer else ""):
+        raise ConfigError(
+            f"{folder.name}: its publisher is {publisher or 'nobody (unsigned)'}, so its page can be changed with that key alone; "
+            f"found {keyid(signer.public) if signer else 'no key'}"
+        )
+    summary, plan = read(Summary, folder / "summary.json"), read(Plan, folder / "plan.json")
+    proof = (folder / PROOF).read_bytes()
+    lines = [line for _, line in proof_lines(proof, pem, reports / KEYS)]
+    made = standing(
+        [line for line in lines if line.kind != "page"],  # the page's own line speaks of this very standing
+        pack,
+        publisher,
+        claimed_items(plan, summary.points),
+        head,
+        supersedes,
+        published,
+    )
+    shutil.rmtree(folder / PAGE, ignore_errors=True)
+    render(summary, folder / PAGE)
+    write_atomic(folder / PAGE / STANDING, canonical(made))
+    pages = {p.relative_to(folder / PAGE).as_posix(): p.read_bytes() for p in (folder / PAGE).rglob("*") if p.is_file()}
+    (folder / PAGE / MANIFEST).write_bytes(manifest(pages))
+    if not _says(lines, sha256((folder / PAGE / MANIFEST).read_bytes()), publisher):
+        (folder / PROOF).write_bytes(proof + page_line(made, (folder / PAGE / MANIFEST).read_bytes(), signer))
+    return made
+
+
+def _says(lines: list[ProofLine], page: str, publisher: str) -> bool:
+    """Whether the publisher's last word for a page is for this one."""
+    words = [line for line in lines if line.kind == "page" and line.keyid == publisher]
+    return bool(words) and words[-1].subject == page and (words[-1].holds or not publisher)
+
+
+def head_shown(folder: Path, log: Log) -> str:
+    """The head of the log that a pack's page shows already, where it is one of this log; else the log's own."""
+    try:
+        shown = read(Standing, folder / PAGE / STANDING).log_head
+    except EvidenceError:
+        return log.head
+    return shown if shown in log.heads else log.head
+
+
+def place(folder: Path, final: Path, new: bool, made: Standing) -> Pack:
+    """Move a finished folder and its zip to their place, in that of an older one of the same pack."""
+    write_zip(folder, zip_of(folder))
+    if final.exists():
+        final.rename(folder.with_name("before"))
+    folder.rename(final)
+    zip_of(folder).replace(zip_of(final))
+    sizes = [path.stat().st_size for path in final.rglob("*") if path.is_file()]
+    return Pack(final, len(sizes), sum(sizes), zip_of(final).stat().st_size, new, made)

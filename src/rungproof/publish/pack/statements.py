@@ -1,0 +1,133 @@
+"""The statements that a publisher signs about a pack, and what the lines of a proof add up to."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rungproof.judge.claims import measurement
+from rungproof.publish.pack.files import MANIFEST, PAGE, PROOF
+from rungproof.publish.signing import Signer, holds, keyid, pem, public_from, signed_line
+from rungproof.records.codec import parse, sha256
+from rungproof.records.formats import Closed, Server
+from rungproof.records.plan import Plan
+from rungproof.records.proof import (
+    BUILD_TYPE,
+    BUILDER,
+    MEASUREMENT,
+    PROVENANCE,
+    REPLAY,
+    Envelope,
+    key_file,
+    read_line,
+    statement,
+    statement_of,
+)
+from rungproof.records.proof import PAGE as PAGE_TYPE
+from rungproof.records.standing import LineKind, ProofLine, Standing
+from rungproof.records.summary import Summary
+
+SIGNER = "signer.pub.pem"
+KINDS: dict[str, LineKind] = {PROVENANCE: "provenance", MEASUREMENT: "measurement", PAGE_TYPE: "page", REPLAY: "replay"}
+REDUCER = "reducer/"
+
+
+def first_lines(made: Mapping[str, bytes], plan: Plan, summary: Summary, signer: Signer | None) -> bytes:
+    """Provenance and measurement, one line each. made: everything that the manifest covers, and the manifest."""
+    subject = {MANIFEST: sha256(made[MANIFEST])}
+    return b"".join(
+        signed_line(statement(subject, kind, predicate), signer)
+        for kind, predicate in ((PROVENANCE, provenance(made, plan)), (MEASUREMENT, measurement(summary)))
+    )
+
+
+def provenance(made: Mapping[str, bytes], plan: Plan) -> dict[str, Any]:
+    """SLSA provenance v1 of the evidence, without a level: whoever measured says so, nobody else watched."""
+    began = [parse(Server, data, path).at for path, data in made.items() if path.endswith("/server.json")]
+    ended = [parse(Closed, data, path).at for path, data in made.items() if path.endswith("/closed.json")]
+    runs = sorted({path.split("/")[1] for path in made if path.startswith("runs/")})
+    return {
+        "buildDefinition": {
+            "buildType": BUILD_TYPE,
+            "externalParameters": {"campaign": plan.campaign, "host": plan.host},
+            "internalParameters": {"plan": {"sha256": sha256(made["plan.json"])}, "runs": runs},
+            "resolvedDependencies": [
+                *_needed("environment", {a.environment: a.launch["environment_sha256"] for a in plan.arms}, plan),
+                *_needed("model", {a.model: a.launch["model_sha256"] for a in plan.arms}, plan),
+                {"name": "reducer", "digest": {"sha256": reducer_digest(made)}},
+            ],
+        },
+        "runDetails": {
+            "builder": {"id": BUILDER},
+            "metadata": {"startedOn": min(began, default=""), "finishedOn": max(ended, default="")},
+        },
+    }
+
+
+def _needed(kind: str, digests: Mapping[str, str], plan: Plan) -> list[dict[str, Any]]:
+    """Locks of environments, recipes of models, by digest; the simulated server has neither."""
+    if plan.simulated:
+        return []
+    return [{"name": f"{kind} {name}", "digest": {"sha256": digest}} for name, digest in sorted(digests.items())]
+
+
+def reducer_digest(made: Mapping[str, bytes]) -> str:
+    """sha256 over the manifest's lines of everything below reducer/, with that prefix cut."""
+    lines = [
+        f"{sha256(data)}  {p.removeprefix(REDUCER)}\n" for p, data in sorted(made.items()) if p.startswith(REDUCER)
+    ]
+    return sha256("".join(lines).encode())
+
+
+def page_line(standing: Standing, manifest: bytes, signer: Signer | None) -> bytes:
+    """The publisher's word for the page as it stands: its own manifest, the state it shows and the head of the log it was made at."""
+    said = {"state": standing.state, "log_head": standing.log_head, "pack": {"sha256": standing.pack}}
+    return signed_line(statement({f"{PAGE}/{MANIFEST}": sha256(manifest)}, PAGE_TYPE, said), signer)
+
+
+def proof_lines(data: bytes, public: bytes, keys: Path) -> list[tuple[bytes, ProofLine]]:
+    """Every line of a proof with what it is, its signature checked.
+
+    public: PEM of the publisher, b"" unsigned; a replayer's key is in its statement, else under `keys`. Raises EvidenceError
+    for a line that is no envelope of ours.
+    """
+    made = []
+    for number, line in enumerate(data.split(b"\n")[:-1], start=1):
+        where = f"{PROOF}:{number}"
+        envelope = read_line(line, where)
+        held = statement_of(envelope, where)
+        kind = KINDS.get(held["predicateType"], "other")
+        if kind == "replay" and held["predicate"].get("kind") == "recompute":
+            kind = "recompute"
+        good = any(keyid(k) == envelope.keyid and holds(k, envelope.signature, envelope.signed_bytes)
+                   for k in _candidates(envelope, held["predicate"], public, keys, where))  # fmt: skip
+        subject = held["subject"][0]["digest"]["sha256"]
+        made.append((line, ProofLine(kind, envelope.keyid, good, subject, held["predicate"])))
+    return made
+
+
+def _candidates(
+    envelope: Envelope, predicate: Mapping[str, Any], public: bytes, keys: Path, where: str
+) -> Iterable[Any]:
+    """Public keys that may be the one that an envelope names."""
+    told = predicate.get("public_key")
+    if public:
+        yield public_from(public, SIGNER)
+    if isinstance(told, str):
+        yield public_from(told.encode("utf-8"), f"{where}: public_key")
+    path = keys / key_file(envelope.keyid)
+    if envelope.keyid.removeprefix("ed25519:").isalnum() and path.is_file():
+        yield public_from(path.read_bytes(), str(path))
+
+
+def public_of(signer: Signer | None) -> dict[str, bytes]:
+    """The publisher's key as a file of the pack; none where it is unsigned."""
+    return {SIGNER: pem(signer.public)} if signer else {}
+
+
+def publisher_of(folder: Path) -> tuple[str, bytes]:
+    """Key id and PEM of a pack's publisher; "" and b"" for an unsigned pack. Raises EvidenceError for a broken key."""
+    path = folder / SIGNER
+    if not path.is_file():
+        return "", b""
+    data = path.read_bytes()
+    return keyid(public_from(data, str(path))), data
