@@ -47,6 +47,21 @@ class Costs(Section):
     setup_gb: PositiveFloat = Field(description="Disk that environment and models take [GB].")
 
 
+class Peak(Section):
+    """What a host can do at most: no honest rate lies above it."""
+
+    flops: PositiveFloat = Field(
+        description="Most operations (a multiply and an add are two) of all devices together [1/s]."
+    )
+    bytes_s: PositiveFloat | None = Field(
+        None, description="Most bytes that all devices together read from memory [1/s]."
+    )
+    cache_bytes: PositiveFloat | None = Field(
+        None, description="Caches of all devices together [bytes]: weights that fit are not read from memory each step."
+    )
+    source: str = Field(min_length=1, description="Where these figures come from: a data sheet, with its name.")
+
+
 class Host(Section):
     """config/hosts/NAME.yaml: what is particular to one class of machine."""
 
@@ -85,6 +100,9 @@ class Host(Section):
     expect: dict[str, str | bool | int | float] = Field(
         default={},
         description="Facts of env.json that must read so on this host, such as a power limit; else nothing is measured.",
+    )
+    peak: Peak | None = Field(
+        None, description="Physical ceiling that `rungproof verify` holds rates against; none: they are not checked."
     )
     arguments: dict[Name, dict[str, Argument]] = Field(
         default={}, description="Arguments added to a lane on this host: LANE: {argument: value}."

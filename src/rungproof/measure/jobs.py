@@ -10,6 +10,7 @@ from typing import Literal
 from rungproof.measure import serving
 from rungproof.measure.job import owner
 from rungproof.measure.models.checkpoints import verify_files
+from rungproof.measure.models.weights import tensors_of
 from rungproof.measure.progress import Progress, progress
 from rungproof.measure.selftest import check_client, session_interval_ms
 from rungproof.measure.serving.order import Order
@@ -70,6 +71,7 @@ def _order(plan: Plan, arm: ArmPlan, session: str, replicate: str, build: str, l
         verify_files(model)
         python, model_path = str(environment / "bin/python"), str(model)
         identity = load_json((model / "manifest.json").read_bytes(), str(model / "manifest.json"))
+        identity["tensors"] = tensors_of(model)
     canary = {**plan.canaries[arm.canary], "deadline_s": limits["request_deadline_s"], "idle_s": limits["idle_s"]}
     return Order(
         session=session, campaign=plan.campaign, arm=arm.name, replicate=replicate, launch=arm.launch, launch_sha256=arm.launch_sha256,

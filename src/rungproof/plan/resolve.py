@@ -80,6 +80,7 @@ def resolve(loaded: Loaded, flags: frozenset[str]) -> Plan:
             "holders": list(host.holders),
             "expect": dict(host.expect),
             "kernel_fault_lines": list(host.kernel_fault_lines),
+            **({"peak": host.peak.model_dump()} if host.peak else {}),
             "container": host.container.model_dump() if host.container else {"command": [], "arguments": []},
         },
     )

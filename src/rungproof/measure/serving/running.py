@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rungproof.measure.serving import exits, identity, procfs, tree
+from rungproof.measure.serving import exits, identity, procfs, surroundings, tree
 from rungproof.measure.serving.children import Child, Children
 from rungproof.measure.serving.engines.engine import Engine
 from rungproof.measure.serving.knobs import Shown
@@ -36,6 +36,7 @@ class Running:
         self._children = children
         self.argv = self._server_argv(port)
         work = process.make_caches(places.cache)
+        self.caches_at_start = surroundings.caches(places.cache)
         command, variables = self._launch()
         self.began = time.monotonic()
         self.child: Child = children.adopt(process.spawn(command, variables, work, places.server_log))

@@ -129,7 +129,9 @@ class Supervisor:
         self.ready_s = round(time.monotonic() - server.began, 3)
         runtime, shown = server.runtime(known), server.shown()
         children = [one.pid for one in find() if one.pid != server.pid]
-        self.environment, unmet = self.surroundings.before(server.pid, shown.variables, runtime[1], children)
+        self.environment, unmet = self.surroundings.before(
+            server.pid, shown.variables, runtime[1], children, server.caches_at_start
+        )
         return (*self._prove(engine, server, shown, runtime), *unmet)
 
     def _prove(

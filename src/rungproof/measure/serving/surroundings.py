@@ -50,13 +50,22 @@ class Surroundings:
         return capture.values(capture.host(self._root, pid, self.devices))
 
     def before(
-        self, pid: int, variables: dict[str, str] | None, packages: Sequence[Path], children: Sequence[int]
+        self,
+        pid: int,
+        variables: dict[str, str] | None,
+        packages: Sequence[Path],
+        children: Sequence[int],
+        caches_at_start: Fact,
     ) -> tuple[dict[str, Any], tuple[Reason, ...]]:
-        """Write env.json of a ready server and begin to sample: its values, and reasons if the host is not as it must be."""
+        """Write env.json of a ready server and begin to sample: its values, and reasons if the host is not as it must be.
+
+        caches_at_start: `caches` of the session's folder just before the server was started.
+        """
         facts = {
             **capture.host(self._root, pid, self.devices),
             **capture.server(pid, variables, packages, self._root, children),
-            "compile_caches": _caches(self._places.cache),
+            "compile_caches": caches(self._places.cache),
+            "compile_caches_at_start": caches_at_start,
         }
         self._record = Environment(self._order.session, self._order.arm, self._boot, report.now(), facts)
         written = report.save(self._places.env, self._record)
@@ -88,7 +97,7 @@ class Surroundings:
             found = capture.host(self._root, pid, self.devices)
             reasons = judged.changed({key: fact for key, fact in record.before.items() if _again(fact)}, found)
             record = replace(
-                record, after_at=report.now(), after={**found, "compile_caches": _caches(self._places.cache)}
+                record, after_at=report.now(), after={**found, "compile_caches": caches(self._places.cache)}
             )
         if not report.save(self._places.env, record):
             reasons = (*reasons, Reason("env.json could not be written", where="logs/supervisor.log"))
@@ -110,7 +119,7 @@ def unmet(expect: dict[str, Any], facts: dict[str, Fact]) -> tuple[Reason, ...]:
     return tuple(made)
 
 
-def _caches(folder: Path) -> Fact:
+def caches(folder: Path) -> Fact:
     """The compile caches: files, bytes, and a digest of names and sizes; contents hold paths and times and never repeat."""
     found = {}
     for place, _, names in os.walk(folder):
