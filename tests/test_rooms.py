@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SRC = ROOT / "src/rungproof"
 ALLOWED: dict[str, set[str]] = {
     "records": set(), "judge": set(), "verify": set(), "plan": set(),
-    "config": {"pydantic", "yaml"}, "measure": {"requests", "pynvml"}, "publish": {"pyarrow", "pandas", "jinja2", "cryptography"}, "cli": {"rich"},
+    "config": {"pydantic", "yaml"}, "measure": {"requests", "pynvml"}, "publish": {"pyarrow", "pandas", "jinja2", "markupsafe", "cryptography"}, "cli": {"rich"},
 }  # fmt: skip
 OURS: dict[str, set[str]] = {
     "records": set(), "config": {"records"}, "judge": {"records"}, "plan": {"records", "config"},

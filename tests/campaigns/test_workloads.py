@@ -91,8 +91,8 @@ def test_the_probe_knows_how_close_the_ties_were(done: Checkout) -> None:
         assert row["margin"] == pytest.approx(1 / 512)
         assert row["usual"] > 0.25
         assert 0 <= row["closer"] < 0.03  # the prompts that did not break have the same tie at one position each
-    page = (done.study("broken") / "page/index.html").read_text(encoding="utf-8")
-    assert "the two likeliest tokens were 0.00195 nats apart" in page
+    page = (done.study("broken") / "page/evidence.html").read_text(encoding="utf-8")
+    assert ">0.00195</data> nats apart" in page
 
 
 def test_explain_tells_where_how_close_and_what_to_try(done: Checkout, capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,7 +161,7 @@ def test_tie_sites_with_copies(done: Checkout, capsys: pytest.CaptureFixture[str
     assert [(g["batch"], len(g["sites"])) for g in groups] == [("pass-1", 4), ("pass-2", 4)]
     assert all(g["answers"] == 2 for g in groups)
     assert "2 of 2 groups of byte-identical requests in one batch gave different outputs" in (
-        done.study("copies") / "page/index.html"
+        done.study("copies") / "page/evidence.html"
     ).read_text(encoding="utf-8")
 
 

@@ -8,9 +8,11 @@ import pytest
 
 from judge.evidence_kit import LAUNCH, Kit, ladder_item
 from judge.plan_kit import arm, ids_of, plan, record, request, strict, summary_of
+from publish.parsed import Page
 from rungproof.judge.attempt import judge_attempt
 from rungproof.judge.gates import judge_spread
 from rungproof.plan.gates import gates_of
+from rungproof.publish.pages.claimed import Claims
 from rungproof.publish.pages.claims import gate_line, ratio_words
 from rungproof.publish.pages.render import html
 from rungproof.records import raw
@@ -86,7 +88,7 @@ def test_the_headline_says_what_its_servers_allow(count: int, kind: str) -> None
     assert headline.center == pytest.approx(sum(rates) / count)
     assert headline.low is not None and headline.high is not None
     assert headline.low < headline.center < headline.high
-    assert f"<small>{kind} " in html(summary)
+    assert f"{kind} " in Page(html(summary)).section("headline").text
     assert summary_of(of, records[:-1]).headlines[0].kind == ""
 
 
@@ -103,7 +105,8 @@ def both(base: Sequence[float], draft: Sequence[float]) -> Summary:
 
 def test_the_ratio_of_two_arms_states_what_stands_behind_it() -> None:
     """Two servers a side: a range and no claim; four a side: a t interval, and a claim where 1 is left out; the words say so on the page."""
-    (few,) = both([100.0, 101.0], [170.0, 172.0]).ratios
+    two = both([100.0, 101.0], [170.0, 172.0])
+    (few,) = two.ratios
     assert (few.arm, few.base, few.kind, few.pairing, few.servers, few.claim) == (
         "draft",
         "base",
@@ -113,14 +116,15 @@ def test_the_ratio_of_two_arms_states_what_stands_behind_it() -> None:
         False,
     )
     assert (few.low, few.high) == (170 / 101, 172 / 100)
-    assert "no difference is claimed: that takes 4 fresh servers a side" in ratio_words(few)
+    assert "no difference is claimed: that takes 4 fresh servers a side" in ratio_words(two, Claims(two))[0]
     summary = both([100.0, 101.0, 99.0, 100.5], [170.0, 172.0, 171.0, 169.0])
     (many,) = summary.ratios
     assert (many.kind, many.confidence, many.claim) == ("t interval of the log ratio", 0.95, True)
     assert "a difference is claimed" in html(summary)
-    (same,) = both([100.0, 101.0, 99.0, 100.5], [100.2, 100.8, 99.5, 100.1]).ratios
+    alike = both([100.0, 101.0, 99.0, 100.5], [100.2, 100.8, 99.5, 100.1])
+    (same,) = alike.ratios
     assert not same.claim
-    assert "no difference is claimed: 1 lies within" in ratio_words(same)
+    assert "no difference is claimed: 1 lies within" in ratio_words(alike, Claims(alike))[0]
 
 
 def test_no_ratio_of_an_arm_that_is_not_qualified() -> None:

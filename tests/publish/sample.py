@@ -5,6 +5,7 @@ from dataclasses import replace
 from math import log2
 from typing import Any
 
+from rungproof.judge import behind
 from rungproof.records.codec import build, plain
 from rungproof.records.formats import (
     BatchResult,
@@ -39,7 +40,7 @@ PROMPTS = (
 def sample(depths: Sequence[int] = DEPTHS, rungs: Sequence[int] = RUNGS) -> Summary:
     """The whole campaign. Nothing in it is simulated, one arm is withheld, text of every origin is hostile somewhere."""
     points = _points(depths, rungs)
-    return Summary(
+    return filled(Summary(
         campaign="sample_v1",
         title="SmolLM2 135M W4A16 on a CPU host",
         purpose=f"Shows every state of a point. {HOSTILE}",
@@ -63,12 +64,30 @@ def sample(depths: Sequence[int] = DEPTHS, rungs: Sequence[int] = RUNGS) -> Summ
         suites=({"id": "canary-tiny", "kind": "canary", "weak": f"asks for no sense {HOSTILE}"}, {"name": "strict-12", "sha256": "ab" * 32, "prompts": 12}, {"name": HOSTILE, "sha256": "cd" * 32, "prompts": 16}),
         missing=("draft3.b depth 8192: not measured yet; run the same command again", f"tie probe: {HOSTILE}"),
         lock_sha256="0123456789abcdef" * 4,
+    ))  # fmt: skip
+
+
+def filled(summary: Summary) -> Summary:
+    """The summary with what the judge computes from its other parts."""
+    off = sum(v.state != "qualified" for v in summary.verdicts) + len(summary.unjudged)
+    sessions = tuple(
+        replace(s, finer=behind.finer(s.session, s.client, summary.points), watts=behind.watts(s.env))
+        for s in summary.sessions
+    )
+    return replace(
+        summary, tally=behind.tally(summary.points), gates_off=off, client_wait_share=behind.longest_wait(summary.points),
+        medians=behind.seat_medians(summary.strict), profiles=behind.profiles(summary.points), sessions=sessions,
     )  # fmt: skip
 
 
 def large() -> Summary:
     """The same campaign with 60 points, and plain words where the hostile ones were."""
-    return build(Summary, _calm(plain(sample(MORE_DEPTHS, MORE_RUNGS))), "sample")
+    return calm(sample(MORE_DEPTHS, MORE_RUNGS))
+
+
+def calm(summary: Summary) -> Summary:
+    """A summary with plain words where hostile ones were."""
+    return build(Summary, _calm(plain(summary)), "sample")
 
 
 def _calm(value: Any) -> Any:
@@ -81,10 +100,10 @@ def _calm(value: Any) -> Any:
 
 def empty() -> Summary:
     """A planned campaign before its first session."""
-    return replace(
+    return filled(replace(
         sample(), sessions=(), canaries=(), headlines=(), strict=(), points=(), verdicts=(), history=(), suites=(),
         lossless_claim=False, missing=("everything",), purpose="",
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def accepted() -> tuple[Judged, ...]:

@@ -31,4 +31,4 @@ def test_a_narrow_screen_needs_no_sideways_scrolling(tmp_path: Path) -> None:
     probe.write_text(PROBE)
     command = [BROWSER, *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", probe.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert Page(done.stdout).all("title")[0].text == "done 0 2"
+    assert Page(done.stdout).all("title")[0].text == "done 0 3"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from publish.parsed import Page
 from publish.sample import large, sample
-from rungproof.publish.pages.charts import Curve, Picture, picture, styles
+from rungproof.publish.pages.charts import Curve, Picture, both, picture, styles
 from rungproof.publish.pages.geometry import Scale, linear_ticks, mark, power_ticks
 from rungproof.publish.pages.labels import Box, Wanted, place
 from rungproof.publish.pages.render import html
@@ -74,26 +74,34 @@ def test_withheld_is_hollow_with_its_count_and_the_rest_is_not_drawn() -> None:
     pictures = [
         ET.fromstring(f"<svg{part.partition('</svg>')[0]}</svg>")
         for part in made.split("<svg")[1:]
-        if 'role="group"' in part[:200]
+        if 'viewBox="0 0 720 400"' in part[:200]
     ]
-    assert len(pictures) == 4
+    assert len(pictures) == 3  # depth, its times to first token, and the ladder
     seen = []
-    for svg in pictures:
+    for svg in (pictures[0], pictures[2]):
+        counts = [e.text or "" for e in svg.iter("{http://www.w3.org/2000/svg}text") if e.get("class") == "kn"]
+        withheld = [
+            p
+            for p in by_id.values()
+            if p.state == "withheld" and f"/{p.workload}/" in svg.findall(".//*[@data-claim]")[0].get("data-claim", "")
+        ]
+        assert sorted(counts) == sorted(2 * [f"{p.k}/{p.n}" for p in withheld])  # once on each scale
         for link in svg.iter("{http://www.w3.org/2000/svg}a"):
-            point = by_id[link.get("data-claim") or link.get("data-point") or ""]
+            point = by_id[link.get("data-claim") or ""]
+            assert link.get("data-value") == repr(point.value)
+            assert link.get("data-state", "qualified") == point.state
             shape = [e for e in link if e.tag.endswith("path") and e.get("class") != "wh"]
-            text = [e.text for e in link if e.tag.endswith("text")]
             seen.append(point.id)
             assert len(shape) == 1
             assert point.arm in (link.get("aria-label") or "")
             if point.state == "withheld":
-                assert (shape[0].get("fill"), text) == ("none", [f"{point.k}/{point.n}"])
+                assert shape[0].get("fill") == "none"
                 assert "withheld, not a claim" in (link.get("aria-label") or "")
             else:
                 assert point.state == "qualified"
                 assert shape[0].get("fill") is None
-                assert (link.get("href") or "").startswith("../")
-    assert sorted(seen) == sorted(2 * [p.id for p in by_id.values() if p.state in ("qualified", "withheld")])
+            assert (link.get("href") or "").startswith("../")
+    assert sorted(seen) == sorted([p.id for p in by_id.values() if p.state in ("qualified", "withheld")])
 
 
 def test_arms_differ_by_more_than_colour() -> None:
@@ -113,13 +121,30 @@ def test_the_value_axis_begins_at_zero() -> None:
 
 
 def test_both_scales_are_switched_without_script() -> None:
-    """Each figure has a log2 and a linear picture, one radio button each, the log2 one chosen."""
+    """Each figure has a log2 and a linear scale, one radio button each, the log2 one chosen; marks move by rules of the style sheet alone."""
     page = Page(html(sample()))
     radios = page.all("input")
-    assert [r.attributes["type"] for r in radios] == ["radio"] * 4
-    assert ["checked" in r.attributes for r in radios] == [True, False, True, False]
-    assert [label.text for label in page.all("label")] == ["log2", "linear"] * 2
-    assert len({r.attributes["name"] for r in radios}) == 2
+    assert [r.attributes["type"] for r in radios] == ["radio"] * 6
+    assert ["checked" in r.attributes for r in radios] == [True, False] * 3
+    assert [label.text for label in page.all("label")] == ["log2 horizontal axis", "linear horizontal axis"] * 3
+    assert len({r.attributes["name"] for r in radios}) == 3
+    rules = page.all("style")[0].text
+    for name in {e.attributes["class"] for e in page.all("a") if re.fullmatch(r"x\d+", e.attributes.get("class", ""))}:
+        assert f".r2:checked~.plot #c1 .{name}{{transform:translateX(" in rules
+
+
+def test_switching_the_scale_moves_each_mark_to_its_own_place() -> None:
+    """Where a mark is drawn plus its shift is where the linear picture has it; what only that one can place is drawn there."""
+    of = [replace(p, x=0.0) if p.x == 512 else p for p in points("depth")]
+    log, linear = drawn(of), drawn(of, log=False)
+    made = both([log, linear])
+    assert made is not None
+    shifts = dict(made.shifts)
+    there = {m.point.id: m.x for c in linear.curves for m in c.marks}
+    for mark_ in (m for c in log.curves for m in c.marks):
+        assert mark_.x + float(shifts[made.places[mark_.point.id]]) == pytest.approx(there[mark_.point.id], abs=0.06)
+    assert {m.point.x for c in made.only for m in c.marks} == {0.0}
+    assert both([linear]) is not None and both([]) is None
 
 
 def test_zero_has_no_place_on_a_logarithmic_axis() -> None:

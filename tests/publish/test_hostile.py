@@ -13,9 +13,11 @@ import pytest
 from publish.parsed import Page
 from publish.sample import HOSTILE, sample
 from rungproof.publish.pages import render
-from rungproof.publish.pages.render import html
+from rungproof.publish.pages.badge import badge
+from rungproof.publish.pages.render import html, pages
 from rungproof.publish.pages.text import csv_cell, evidence_link, visible
 from rungproof.records.formats import Point
+from rungproof.records.standing import Standing, StandingLine
 from rungproof.records.summary import Summary
 
 ALLOWED = {
@@ -24,6 +26,16 @@ ALLOWED = {
     "caption", "thead", "tbody", "tfoot", "tr", "th", "td", "dl", "dt", "dd", "data", "figure", "figcaption", "input",
     "label", "svg", "desc", "g", "path", "text",
 }  # fmt: skip
+STANDING = Standing(
+    "Replicated",
+    HOSTILE,
+    HOSTILE,
+    True,
+    (StandingLine("replay", HOSTILE, True, HOSTILE * 20, HOSTILE),),
+    HOSTILE,
+    HOSTILE,
+    HOSTILE,
+)
 KEPT = ("state", "metric", "unit", "workload", "gates", "evidence", "id")
 
 
@@ -58,22 +70,36 @@ def summary() -> Summary:
 @pytest.mark.parametrize("poison", [False, True])
 def test_no_text_becomes_markup(summary: Summary, poison: bool) -> None:
     """With hostile text in every field there is no script, no handler, no unknown element, no comment and no broken nesting."""
-    page = Page(html(summary if poison else sample()))
-    assert page.faults == []
-    assert page.comments == []
-    assert {e.tag for e in page.elements} <= ALLOWED
-    for element in page.elements:
-        assert not [name for name in element.attributes if name.startswith("on") or name == "style"]
-        assert not element.attributes.get("href", "").lower().strip().startswith(("javascript", "data:", "http", "//"))
-    assert 'alert("x")' in page.section("canaries").text
+    made = {
+        name: Page(text)
+        for name, text in pages(summary if poison else sample(), STANDING if poison else Standing()).items()
+    }
+    assert len(made) == 4
+    for page in made.values():
+        assert page.faults == []
+        assert page.comments == []
+        assert {e.tag for e in page.elements} <= ALLOWED
+        for element in page.elements:
+            assert not [name for name in element.attributes if name.startswith("on") or name == "style"]
+            assert (
+                not element.attributes.get("href", "").lower().strip().startswith(("javascript", "data:", "http", "//"))
+            )
+    assert 'alert("x")' in made["evidence"].section("asked").text
+    assert 'alert("x")' in made["index"].section("canaries").text
+
+
+def test_the_badge_is_plain_text_in_two_boxes() -> None:
+    """Whatever a record says of its date, the badge is well-formed and holds nothing but text and rectangles."""
+    made = badge(replace(sample(), sessions=tuple(replace(s, at=HOSTILE) for s in sample().sessions)), Standing())
+    assert {e.tag.rpartition("}")[2] for e in ET.fromstring(made).iter()} <= {"svg", "title", "rect", "g", "text"}
 
 
 @pytest.mark.parametrize("poison", [False, True])
 def test_every_picture_is_well_formed_xml(summary: Summary, poison: bool) -> None:
     """Each SVG of the page parses as XML by itself, and holds no script, style, image or foreign object."""
-    made = html(summary if poison else sample())
+    made = "".join(pages(summary if poison else sample(), Standing()).values())
     pictures = [f"<svg{part.partition('</svg>')[0]}</svg>" for part in made.split("<svg")[1:]]
-    assert len(pictures) >= 4
+    assert len(pictures) >= 10
     for picture in pictures:
         tags = {element.tag.rpartition("}")[2] for element in ET.fromstring(picture).iter()}
         assert tags <= {"svg", "title", "desc", "g", "path", "text", "a"}
@@ -81,7 +107,7 @@ def test_every_picture_is_well_formed_xml(summary: Summary, poison: bool) -> Non
 
 def test_invisible_characters_are_shown(summary: Summary) -> None:
     """Controls, direction overrides and zero-width characters never reach the page as themselves; Hebrew letters do."""
-    made = html(summary)
+    made = "".join(pages(summary, STANDING).values())
     assert not [char for char in "\u202e\u2066\u200b\x00\x1b\x7f\u2028" if char in made]
     assert "[U+202E]" in made
     assert "שלום" in made
@@ -116,8 +142,8 @@ def test_the_csv_twin_has_no_formula_and_every_point(tmp_path: Path) -> None:
         base,
         points=tuple(replace(p, arm=f"={p.arm}", session="@SUM(A1)", reasons=("-2+3", HOSTILE)) for p in base.points),
     )
-    _, table, _ = render(made, tmp_path)
-    rows = list(csv.DictReader(StringIO(table.read_text(encoding="utf-8"))))
+    render(made, tmp_path)
+    rows = list(csv.DictReader(StringIO((tmp_path / "points.csv").read_text(encoding="utf-8"))))
     assert [row["point"] for row in rows] == [point.id for point in made.points]
     for row, point in zip(rows, made.points, strict=True):
         assert row["value_in_unit"] == ("" if point.value is None else repr(point.value))
@@ -128,7 +154,8 @@ def test_the_csv_twin_has_no_formula_and_every_point(tmp_path: Path) -> None:
 def test_the_json_twin_holds_the_points_as_they_are(tmp_path: Path) -> None:
     """The JSON twin is valid, explains each column, and carries states, values, reasons and evidence unchanged."""
     summary = sample()
-    data = json.loads(render(summary, tmp_path)[2].read_bytes())
+    render(summary, tmp_path)
+    data = json.loads((tmp_path / "points.json").read_bytes())
     assert data["simulated"] is False
     assert data["missing"] == list(summary.missing)
     assert len(data["points"]) == len(summary.points) > 0

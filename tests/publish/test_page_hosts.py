@@ -3,11 +3,13 @@
 from dataclasses import replace
 
 from publish.parsed import Page
-from publish.sample import HOSTILE, sample
+from publish.sample import HOSTILE, filled, sample
 from rungproof.publish.pages import hosts, regimes
-from rungproof.publish.pages.render import html
+from rungproof.publish.pages.claimed import Claims
+from rungproof.publish.pages.render import html, pages
 from rungproof.publish.pages.text import visible
 from rungproof.records.environment import Energy, Environment, Fact, Sampled
+from rungproof.records.standing import Standing
 from rungproof.records.summary import SessionInfo, Summary
 
 
@@ -38,14 +40,14 @@ def with_env() -> Summary:
         values = {key: fact.value for key, fact in found.before.items() if key != "python_packages"}
         identity = {**session.identity, "max_captured": "16" if session.arm != "bf16" else "0"}
         made.append(replace(session, env=found, environment=values, identity=identity))
-    return replace(sample(), sessions=tuple(made))
+    return filled(replace(sample(), sessions=tuple(made)))
 
 
 def test_each_fact_says_how_it_may_differ_and_where_it_comes_from() -> None:
     """Key, value, kind and source stand in the environment section; what differs between servers names them."""
     summary = with_env()
-    page = Page(html(summary))
-    section = page.section("environment")
+    page = Page(pages(summary, Standing())["environment"])
+    section = page.section("facts")
     assert not page.faults
     for words in ("must be equal", "told only", "scaling_governor", visible(HOSTILE)[:20], "150 entries, sha256 "):
         assert words in section.text
@@ -59,12 +61,12 @@ def test_each_fact_says_how_it_may_differ_and_where_it_comes_from() -> None:
 
 def test_samples_and_energy_claim_no_more_than_they_are() -> None:
     """A range with its number of samples; energy only where the counter was sound, and called the device's own."""
-    section = Page(html(with_env())).section("environment")
+    section = Page(pages(with_env(), Standing())["environment"]).section("samples")
     assert "150.0 (100.0 to 200.0; 60)" in section.text
     assert "this is not the power of the system" in section.text
-    rows = hosts.energies(with_env().sessions)
-    assert (rows[0].joules, rows[0].watts, rows[0].doubt) == ("9000.0", "150.0", "")
-    assert (rows[1].joules, rows[1].watts) == ("none", "none")
+    rows = hosts.energies(with_env().sessions, Claims(with_env()))
+    assert [one.striptags() for one in (rows[0].joules, rows[0].watts)] == ["9000.0", "150.0"]
+    assert [one.striptags() for one in (rows[1].joules, rows[1].watts)] == ["none", "none"]
 
 
 def test_the_regime_of_each_rung_is_shown() -> None:

@@ -1,36 +1,57 @@
 """Steps, drafts and the client's own error as a reader sees them: on the page and in the tables."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
+from markupsafe import Markup
+
+from publish.parsed import Page
 from publish.sample import sample
 from rungproof.publish.details import figure, shares
-from rungproof.publish.pages.render import html
+from rungproof.publish.pages.claimed import Claims
+from rungproof.publish.pages.render import html, pages
 from rungproof.publish.pages.steps import client_rows, step_rows
 from rungproof.publish.tables import read_table, write_tables
+from rungproof.records.standing import Standing
+
+
+def words(made: Markup) -> str:
+    """Its text without the elements around it."""
+    return re.sub(r"<[^>]+>", "", made)
 
 
 def test_acceptance_stands_on_the_page_by_position() -> None:
     """A draft arm shows its length and each position's share; one without drafts says none, never 0."""
-    rows = {row.point.id: row for row in step_rows(sample())}
+    rows = {row.point.id: row for row in step_rows(sample(), Claims(sample()))}
     drafted = next(row for name, row in rows.items() if name.startswith("draft3/depth"))
-    assert (drafted.length, drafted.positions) == ("2.03", "61.0\u00a0%, 30.0\u00a0%, 12.5\u00a0%")
+    assert (words(drafted.length), words(drafted.positions)) == ("2.03", "61.0\u00a0%, 30.0\u00a0%, 12.5\u00a0%")
     plain = next(row for name, row in rows.items() if name.startswith("base/"))
-    assert (plain.length, plain.positions, plain.at_once) == ("none", "none", "none")
-    assert "61.0\u00a0%, 30.0\u00a0%, 12.5\u00a0%" in html(sample())
+    assert [words(one) for one in (plain.length, plain.positions, plain.at_once)] == ["none"] * 3
+    page = Page(pages(sample(), Standing())["numbers"])
+    assert "61.0\u00a0%, 30.0\u00a0%, 12.5\u00a0%" in page.section("allsteps").text
+    main = Page(html(sample())).section("steps").text
+    assert "draft3 depth 512" in main and "base depth 512" not in main
 
 
 def test_every_session_shows_its_client() -> None:
     """Each server's check is a row, with how much finer it was than the shortest step measured there; no check, no row."""
     summary = sample()
-    rows = client_rows(summary)
+    rows = client_rows(summary, Claims(summary))
     assert [row.session for row in rows] == [session.session for session in summary.sessions]
     first = next(row for row in rows if row.session == "r001.base.a")
-    assert (first.streams, first.p99, first.rate) == ("16", "0.0104", "80\u202f000")
-    assert first.finer == "2826 times"  # 29.4 ms / 0.0104 ms
+    assert [words(figure) for figure in first.figures] == [
+        "16",
+        "0.004",
+        "0.0104",
+        "0.31",
+        "8.70",
+        "80\u202f000",
+        "2826.9",
+    ]  # 29.4 ms / 0.0104 ms
     unchecked = replace(summary, sessions=tuple(replace(s, client=None) for s in summary.sessions))
-    assert client_rows(unchecked) == []
-    assert 'id="client-c"' not in html(unchecked)
+    assert client_rows(unchecked, Claims(unchecked)) == []
+    assert 'id="client-c"' not in pages(unchecked, Standing())["numbers"]
 
 
 def test_details_that_are_no_numbers_are_none() -> None:

@@ -193,7 +193,7 @@ def _counted(
         reasons.append(
             Reason("not identical", found=f"{k}/{n}", expected=f"{n}/{n}", where=f"{first.batch}/{first.site}")
         )
-        reasons.append(Reason(f"{n - k} of {n} outputs left the oracle, the earliest at token {first.index}"))
+        reasons.append(Reason(f"{n - k} of {n} outputs left the oracle, the earliest at token {first.index + 1}"))
     by_prompt: dict[str, list[tuple[int, ...]]] = {}
     for one_sample in samples:
         by_prompt.setdefault(prompt_key(one_sample.site), []).append(one_sample.ids)

@@ -77,6 +77,7 @@ def detail_of(item: Item, judged: Judged) -> dict[str, object]:
     per_step = [len(r.token_ids) / r.steps for r in judged.requests if r.steps and not r.batch.startswith("oracle-")]
     length, by_position = acceptance(judged.counters)
     made: dict[str, object] = {
+        "kind": item.spec["kind"],
         "ttft_ms_median": median(ttft) if ttft else None,
         "ttft_ms_low": min(ttft, default=None),
         "ttft_ms_high": max(ttft, default=None),

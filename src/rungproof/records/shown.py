@@ -11,7 +11,7 @@ def shown(value: float, form: str = "") -> str:
 
     `""`: a measured value, one decimal from 100 up, two below, three significant digits below 0.1; an int in plain digits.
     `whole`: a count, grouped by three digits from 10 000 up. `percent`: a share from 0 to 1 in per cent, rounded down.
-    `ratio`: three decimals. Raises ValueError for any other form.
+    `ratio`: three decimals. `position`: an index from 0 as a position counted from 1. Raises ValueError for any other form.
     """
     if form == "":
         return str(value) if isinstance(value, int) else _measured(value)
@@ -46,4 +46,9 @@ def ratio(value: float) -> str:
     return f"{value:.3f}"
 
 
-FORMS = {"whole": whole, "percent": percent_down, "ratio": ratio}
+def position(index: float) -> str:
+    """An index that begins at 0, as people count."""
+    return str(int(index) + 1)
+
+
+FORMS = {"whole": whole, "percent": percent_down, "ratio": ratio, "position": position}

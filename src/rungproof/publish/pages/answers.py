@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rungproof.publish.details import figure
+from markupsafe import Markup
+
+from rungproof.publish.pages.claimed import Claims
+from rungproof.publish.pages.text import visible
 from rungproof.records.formats import Point
-from rungproof.records.shown import percent_down, whole
-from rungproof.records.summary import ArmInfo
+from rungproof.records.summary import ArmInfo, Profile, Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,14 +16,14 @@ class Answers:
     """For one figure. `notes`: (arms, note of their lane); `sentences`: on drafts, an arm each, and on distinct token ids."""
 
     notes: tuple[tuple[str, str], ...]
-    sentences: tuple[str, ...]
+    sentences: tuple[Markup, ...]
 
 
-def answers_of(infos: Sequence[ArmInfo], arms: Sequence[str], points: Sequence[Point]) -> Answers:
+def answers_of(summary: Summary, claims: Claims, arms: Sequence[str], of: Point) -> Answers:
     """Of the points of one figure that are qualified or withheld; what their records do not tell is left out."""
-    sound = [point for point in points if point.state in ("qualified", "withheld")]
-    drafted = tuple(words for arm in arms if (words := _drafted(arm, sound)))
-    return Answers(notes_of(infos, arms), (*drafted, *_distinct(arms, sound)))
+    mine = [(i, p) for i, p in enumerate(summary.profiles) if (p.workload, p.metric) == (of.workload, of.metric)]
+    drafted = tuple(words for i, p in mine if (words := _drafted(claims, i, p)))
+    return Answers(notes_of(summary.arms, arms), (*drafted, *_distinct(claims, mine)))
 
 
 def notes_of(infos: Sequence[ArmInfo], arms: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -33,35 +35,33 @@ def notes_of(infos: Sequence[ArmInfo], arms: Sequence[str]) -> tuple[tuple[str, 
     return tuple((", ".join(names), note) for note, names in by_note.items())
 
 
-def _drafted(arm: str, points: Sequence[Point]) -> str:
+def _drafted(claims: Claims, index: int, profile: Profile) -> Markup:
     """How many of an arm's drafted tokens were accepted, over all its points and where none was; empty for no drafts."""
-    counts = {p.x or 0.0: c for p in sorted(points, key=lambda p: p.x or 0.0) if p.arm == arm and (c := _drafts(p))}
-    if not counts:
-        return ""
-    drafted, accepted = sum(c[0] for c in counts.values()), sum(c[1] for c in counts.values())
-    if not accepted:
-        return (
-            f"{arm}: none of {whole(drafted)} drafted tokens was accepted, so its identity says nothing about drafts."
+    if not profile.drafted:
+        return Markup("")
+    arm = Markup("<bdi>{}</bdi>").format(visible(profile.arm))
+    drafted, accepted = (claims.at("profiles", index, name, form="whole") for name in ("drafted", "accepted"))
+    if not profile.accepted:
+        return Markup("{}: none of {} drafted tokens was accepted, so its identity says nothing about drafts.").format(
+            arm, drafted
         )
-    share = f"{arm}: {whole(accepted)} of {whole(drafted)} drafted tokens were accepted ({percent_down(accepted / drafted)})"
-    none = ", ".join(whole(x) for x, c in counts.items() if not c[1])
-    return share + (
-        f"; none at {none}, where identity says nothing about drafts." if none else "; at least one at every point."
+    share = claims.at("profiles", index, "accepted_share", form="percent")
+    none = Markup(", ").join(
+        claims.at("profiles", index, "none_at", i, form="whole") for i in range(len(profile.none_at))
     )
+    rest = (
+        Markup("; none at {}, where identity says nothing about drafts.").format(none)
+        if none
+        else "; at least one at every point."
+    )
+    return Markup("{}: {} of {} drafted tokens were accepted ({}){}").format(arm, accepted, drafted, share, rest)
 
 
-def _distinct(arms: Sequence[str], points: Sequence[Point]) -> tuple[str, ...]:
+def _distinct(claims: Claims, profiles: Sequence[tuple[int, Profile]]) -> tuple[Markup, ...]:
     """The fewest distinct ids of any answer, an arm each: a server that stands still would be identical for nothing."""
-    fewest = {}
-    for arm in arms:
-        known = [v for p in points if p.arm == arm and (v := figure(p.detail, "fewest_distinct_ids")) is not None]
-        if known:
-            fewest[arm] = whole(min(known))
-    told = ", ".join(f"{arm} {count}" for arm, count in fewest.items())
-    return (f"Fewest distinct token ids of any answer: {told}.",) if told else ()
-
-
-def _drafts(point: Point) -> tuple[float, float] | None:
-    """Drafted and accepted tokens; None where the server does not draft or did not say."""
-    drafted, accepted = figure(point.detail, "draft_tokens"), figure(point.detail, "accepted_tokens")
-    return (drafted, accepted) if drafted is not None and accepted is not None else None
+    told = [
+        Markup("<bdi>{}</bdi> {}").format(visible(p.arm), claims.at("profiles", i, "fewest_distinct"))
+        for i, p in profiles
+        if p.fewest_distinct is not None
+    ]
+    return (Markup("Fewest distinct token ids of any answer: {}.").format(Markup(", ").join(told)),) if told else ()

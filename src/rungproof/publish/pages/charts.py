@@ -5,11 +5,11 @@ not drawn. A line joins two neighbouring points of one arm only if both are qual
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from rungproof.publish.pages.claims import link_of
+from rungproof.publish.pages.claimed import link_of
 from rungproof.publish.pages.geometry import (
     DASHES,
     SHAPES,
@@ -58,6 +58,7 @@ class Mark:
     whisker: str
     sentence: str
     href: str
+    claim: str
     label: Placed | None
 
 
@@ -95,13 +96,20 @@ class Axis:
 
 
 AXES = {
-    "decode_rate": Axis(
+    "depth": Axis(
         "over context depth", "context depth (prompt tokens)", "{} prompt tokens", "slowest and fastest of the texts"
     ),
-    "aggregate": Axis(
+    "ladder": Axis(
         "over users at once", "users at once (concurrent requests)", "{} at once", "lowest and highest of the passes"
     ),
+    "short": Axis(
+        "over prompt length", "prompt length (tokens)", "{} prompt tokens", "slowest and fastest of the prompts"
+    ),
 }
+KINDS = {
+    "decode_rate": "depth",
+    "aggregate": "ladder",
+}  # of points whose record does not name the kind of their workload
 
 
 def styles(arms: Sequence[str]) -> dict[str, Style]:
@@ -113,10 +121,15 @@ def styles(arms: Sequence[str]) -> dict[str, Style]:
     }
 
 
+def kind_of(point: Point) -> str:
+    """The kind of workload a point is of, by its record, else by its metric; its workload's own name for any other."""
+    return str(point.detail.get("kind") or KINDS.get(point.metric, point.workload))
+
+
 def axis_of(point: Point) -> Axis:
-    """Names for the horizontal axis of a point's chart: a decode rate over depth, an aggregate over users, else its own words."""
+    """Names for the horizontal axis of a point's chart: depth, users or prompt length, else its own words."""
     other = Axis(f"of {point.workload}", f"x of {point.workload}", "x = {}", "kind not stated in the record")
-    return AXES.get(point.metric, other) if point.x is not None else other
+    return AXES.get(kind_of(point), other) if point.x is not None else other
 
 
 def interval_of(point: Point) -> str:
@@ -135,10 +148,54 @@ def sentence(point: Point) -> str:
     return f"{point.arm}, {where}: {value}, {state}, {count_of(point.k, point.n)} identical"
 
 
-def picture(points: Sequence[Point], looks: Mapping[str, Style], log: bool) -> Picture | None:
+@dataclass(frozen=True, slots=True)
+class Both:
+    """A chart that can be switched between two scales: one set of marks, drawn where the first picture has them.
+
+    `second`: None where only one scale can be drawn. `places`: point -> the class of its place, `x<i>`; `shifts`: (class, how
+    far its marks move [picture units] when the second is shown); `only`: curves of points that only the second can place.
+    """
+
+    first: Picture
+    second: Picture | None
+    places: Mapping[str, str]
+    shifts: tuple[tuple[str, str], ...]
+    only: tuple[Curve, ...]
+
+
+def both(pictures: Sequence[Picture]) -> Both | None:
+    """The logarithmic and the linear picture of the same points as one; None for no picture."""
+    if not pictures:
+        return None
+    first, second = pictures[0], pictures[1] if len(pictures) > 1 else None
+    at = {m.point.id: m.x for c in first.curves for m in c.marks}
+    shifts: dict[float, float] = {}
+    only = []
+    for curve in second.curves if second else ():
+        shifts |= {at[m.point.id]: m.x for m in curve.marks if m.point.id in at}
+        if alone := tuple(m for m in curve.marks if m.point.id not in at):
+            only.append(replace(curve, marks=alone, lines=(), name=None))
+    names = {x: f"x{i}" for i, x in enumerate(sorted(shifts))}
+    return Both(
+        first,
+        second,
+        {point: names.get(x, "") for point, x in at.items()},
+        tuple((names[x], short(shifts[x] - x)) for x in sorted(shifts)),
+        tuple(only),
+    )
+
+
+def own_id(point: Point) -> str:
+    """The claim of a point's own value."""
+    return point.id
+
+
+def picture(
+    points: Sequence[Point], looks: Mapping[str, Style], log: bool, claim_of: Callable[[Point], str] = own_id
+) -> Picture | None:
     """Draw the qualified and withheld `points` of one metric; None when there is none that has a place.
 
-    Raises EvidenceError for a value or position that is not finite.
+    `claim_of`: where a point's number can be checked. Raises EvidenceError for a value or position that is not finite.
     """
     shown = [p for p in points if p.state in ("qualified", "withheld") and p.x is not None and p.value is not None]
     for p in shown:
@@ -154,7 +211,7 @@ def picture(points: Sequence[Point], looks: Mapping[str, Style], log: bool) -> P
     ticks_x, ticks_y = (power_ticks if log else linear_ticks)(xs.low, xs.high), linear_ticks(ys.low, ys.high)
     arms = [arm for arm in looks if any(p.arm == arm for p in drawn)]
     sorted_points = {arm: sorted((p for p in points if p.arm == arm and p.x is not None), key=_order) for arm in arms}
-    curves = _curves(sorted_points, {p.id for p in drawn}, looks, xs, ys)
+    curves = _curves(sorted_points, {p.id for p in drawn}, looks, (xs, ys), claim_of)
     return Picture(
         log=log,
         right=round(right, 1),
@@ -191,33 +248,37 @@ def _runs(ordered: Sequence[Point], drawn: set[str]) -> list[list[Point]]:
 
 
 def _curves(
-    by_arm: Mapping[str, Sequence[Point]], drawn: set[str], looks: Mapping[str, Style], xs: Scale, ys: Scale
-) -> tuple[Curve, ...]:
+    by_arm: Mapping[str, Sequence[Point]], drawn: set[str], looks: Mapping[str, Style], scales: tuple[Scale, Scale],
+    claim_of: Callable[[Point], str],
+) -> tuple[Curve, ...]:  # fmt: skip
+    xs, ys = scales
     at = {p.id: (xs(p.x or 0.0), ys(p.value or 0.0)) for ps in by_arm.values() for p in ps if p.id in drawn}
     runs = {arm: _runs(ps, drawn) for arm, ps in by_arm.items()}
     segments: list[Segment] = [(*at[a.id], *at[b.id]) for rs in runs.values() for run in rs for a, b in pairwise(run)]
+    for p in (p for ps in by_arm.values() for p in ps if p.id in drawn and interval_of(p)):
+        segments.append((at[p.id][0], ys(p.low or 0.0), at[p.id][0], ys(p.high or 0.0)))
     labels = _labels(by_arm, at, segments)
     return tuple(
         Curve(
             arm=arm,
             style=looks[arm],
             lines=tuple(polyline([at[p.id] for p in run]) for run in runs[arm]),
-            marks=tuple(_mark(p, looks[arm], at[p.id], ys, labels.get(p.id)) for p in ps if p.id in drawn),
+            marks=tuple(_mark(p, looks[arm], at[p.id], ys, labels.get(p.id), claim_of(p)) for p in ps if p.id in drawn),
             name=labels.get(f"\n{arm}"),
         )
         for arm, ps in by_arm.items()
     )
 
 
-def _mark(point: Point, look: Style, at: tuple[float, float], ys: Scale, label: Placed | None) -> Mark:
+def _mark(point: Point, look: Style, at: tuple[float, float], ys: Scale, label: Placed | None, claim: str) -> Mark:
     x, y = at
     whisker = ""
     if point.low is not None and point.high is not None and interval_of(point):
         low, high = ys(point.low), ys(point.high)
         whisker = f"M{short(x - 4)} {short(low)}h8m-4 0V{short(high)}m-4 0h8"
     path = mark(look.shape, x, y, RADIUS)
-    href = (link_of(point) if point.state == "qualified" else None) or f"#{anchor('not', point.id)}"
-    return Mark(point, point.state == "qualified", path, x, y, whisker, sentence(point), href, label)
+    href = link_of(point) or f"#{anchor('not', point.id)}"
+    return Mark(point, point.state == "qualified", path, x, y, whisker, sentence(point), href, claim, label)
 
 
 def _labels(

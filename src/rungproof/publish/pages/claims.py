@@ -1,37 +1,30 @@
 """Published numbers and the evidence each one is linked to."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rungproof.publish.pages.text import anchor, count_of, evidence_link, metric_name, visible
+from markupsafe import Markup
+
+from rungproof.publish.pages.claimed import NONE, Claims, link_of
+from rungproof.publish.pages.text import anchor, evidence_link, metric_name, visible
 from rungproof.records.errors import EvidenceError
-from rungproof.records.formats import Divergence, Point, Verdict
-from rungproof.records.shown import shown
-from rungproof.records.summary import Headline, RatioRow, Summary
+from rungproof.records.formats import Divergence, Point
+from rungproof.records.summary import ArmInfo, Headline, RatioRow, Summary
 
 NOT_CLAIMED = ("withheld", "invalid", "failed", "skipped", "missing")
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
-    """One number as shown: rounded text, full value, the claim it belongs to and the link to its evidence."""
-
-    text: str
-    value: str
-    claim: str
-    href: str
-    server: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class HeadlineRow:
-    """The strict headline of one arm; numbers are None where it is not qualified."""
+    """The strict headline of one arm. `servers`: (name, rate as a link to its raw file); `center`: None where it is not qualified."""
 
     source: Headline
-    servers: tuple[Number, ...]
-    center: Number | None
-    measured: str
-    spread: str = ""
+    arm: ArmInfo | None
+    servers: tuple[tuple[str, Markup], ...]
+    center: Markup | None
+    spread: Markup
+    counted: Markup
+    gates: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +32,14 @@ class Unclaimed:
     """One line of the table of what is not claimed."""
 
     key: str
-    name: str
     arm: str
     what: str
     state: str
-    value: str
-    raw_value: str
+    value: Markup
     unit: str
-    counted: str
+    counted: Markup
     reasons: tuple[str, ...]
-    divergence: str
-    href: str | None
+    divergence: Markup | None
 
 
 def check_claims(summary: Summary) -> None:
@@ -71,69 +61,72 @@ def check_claims(summary: Summary) -> None:
             )
 
 
-def link_of(point: Point) -> str | None:
-    """The first evidence of a point that lies in the campaign's folder."""
-    return next((link for path in point.evidence if (link := evidence_link(path))), None)
-
-
-def number_of(point: Point) -> Number:
-    """A qualified point as a number; `check_claims` has seen it."""
-    value = point.value if point.value is not None else float("nan")
-    return Number(shown(value), repr(value), point.id, link_of(point) or "points.json")
-
-
 def headline_point(summary: Summary, arm: str) -> Point | None:
     """The point behind an arm's strict headline: its decode rate that has no x."""
     return next((p for p in summary.points if p.arm == arm and p.metric == "decode_rate" and p.x is None), None)
 
 
-def headline_rows(summary: Summary) -> list[HeadlineRow]:
+def headline_rows(summary: Summary, claims: Claims) -> list[HeadlineRow]:
     """One row an arm. Each server's value links to its own raw file, the centre to the strict point's evidence."""
-    return [_headline(summary, headline) for headline in summary.headlines]
+    arms = {arm.name: arm for arm in summary.arms}
+    return [_headline(summary, claims, i, h, arms.get(h.arm)) for i, h in enumerate(summary.headlines)]
 
 
-def _headline(summary: Summary, headline: Headline) -> HeadlineRow:
+def _headline(summary: Summary, claims: Claims, index: int, headline: Headline, arm: ArmInfo | None) -> HeadlineRow:
     strict = headline_point(summary, headline.arm)
-    claim = strict.id if strict else f"{headline.arm}/strict/suite/decode_rate"
-    raw = {
-        name: _raw_of(summary, headline.arm, strict.workload if strict else "strict", name)
-        for name, _ in headline.servers
-    }
-    own = next((link for link in raw.values() if link), None)
-    fallback = (link_of(strict) if strict else None) or own or "#strict"
-    measured = [(name, value) for name, value in headline.servers if value is not None]
-    if headline.state != "qualified" or headline.center is None:
-        words = ", ".join(f"{shown(value)} ({name})" for name, value in measured)
-        return HeadlineRow(headline, (), None, words)
-    servers = tuple(Number(shown(v), repr(v), claim, raw[name] or fallback, name) for name, v in measured)
-    center = Number(shown(headline.center), repr(headline.center), claim, fallback)
-    return HeadlineRow(headline, servers, center, "", spread_words(headline))
+    workload = strict.workload if strict else "strict"
+    servers = []
+    for number, (name, _) in enumerate(headline.servers):
+        rate = claims.at("headlines", index, "servers", number, 1)
+        link = _raw_of(summary, headline.arm, workload, name) or (link_of(strict) if strict else None)
+        servers.append((name, Markup('<a href="{}">{}</a>').format(link, rate) if link and rate is not NONE else rate))
+    center = None
+    if headline.state == "qualified" and headline.center is not None:
+        center = claims.linked(strict) if strict else claims.at("headlines", index, "center")
+    return HeadlineRow(
+        headline, arm, tuple(servers), center, _spread(claims, index, headline), claims.counted("headlines", index),
+        strict.gates if strict else (),
+    )  # fmt: skip
 
 
-def spread_words(headline: Headline) -> str:
-    """What the servers' values allow to say of their spread, by its name; empty for one server."""
-    if headline.low is None or headline.high is None:
-        return ""
+def _spread(claims: Claims, index: int, headline: Headline) -> Markup:
+    """What the servers' values allow to say of their spread, by its name; empty for one server or an unqualified headline."""
+    if headline.low is None or headline.high is None or headline.state != "qualified":
+        return Markup("")
     flagged = f"; outlying, kept: {', '.join(headline.flagged)}" if headline.flagged else ""
-    return f"{headline.kind} {shown(headline.low)} to {shown(headline.high)}{flagged}"
+    ends = (claims.at("headlines", index, end) for end in ("low", "high"))
+    return Markup("{} {} to {}<bdi>{}</bdi>").format(headline.kind, *ends, visible(flagged))
 
 
-def ratio_words(row: RatioRow) -> str:
-    """The rate of one arm over that of another, with what stands behind it."""
-    arm, base = row.servers
-    confidence = f" at {100 * row.confidence:g} % confidence" if row.confidence else ""
+def ratio_words(summary: Summary, claims: Claims) -> list[Markup]:
+    """The rate of each arm over that of its base, with what stands behind it."""
+    return [_ratio(claims, index, row) for index, row in enumerate(summary.ratios)]
+
+
+def _ratio(claims: Claims, index: int, row: RatioRow) -> Markup:
+    value, low, high = (claims.at("ratios", index, name, form="ratio") for name in ("value", "low", "high"))
+    arm, base = (claims.at("ratios", index, "servers", side) for side in (0, 1))
+    confidence = (
+        Markup(" at {} confidence").format(claims.at("ratios", index, "confidence", form="percent"))
+        if row.confidence
+        else ""
+    )
     claim = "a difference is claimed" if row.claim else "no difference is claimed"
     why = "" if row.claim else ": 1 lies within" if row.confidence else ": that takes 4 fresh servers a side"
-    return (
-        f"{row.arm} over {row.base}: {row.value:.3f} times the decode rate ({row.kind} {row.low:.3f} to {row.high:.3f}{confidence}, "
-        f"{row.pairing}, {arm} and {base} fresh servers); {claim}{why}."
+    return Markup(
+        "<bdi>{}</bdi> over <bdi>{}</bdi>: {} times the decode rate ({} {} to {}{}, {}, {} and {} fresh servers); {}{}."
+    ).format(
+        visible(row.arm), visible(row.base), value, row.kind, low, high, confidence, row.pairing, arm, base, claim, why
     )
 
 
 def gate_line(summary: Summary) -> str:
     """How many gates did not pass, for the title of the page; empty where all have a verdict and passed."""
-    off = sum(v.state != "qualified" for v in summary.verdicts) + len(summary.unjudged)
-    return f"{off} of {len(summary.verdicts) + len(summary.unjudged)} gates not passed" if off else ""
+    return (
+        f"{summary.gates_off} of {len(summary.verdicts) + len(summary.unjudged)} gates not passed"
+        if summary.gates_off
+        else ""
+    )
 
 
 def _raw_of(summary: Summary, arm: str, workload: str, server: str) -> str | None:
@@ -143,57 +136,68 @@ def _raw_of(summary: Summary, arm: str, workload: str, server: str) -> str | Non
     return next((evidence_link(row.raw) for row, known in names if server in known), None)
 
 
-def unclaimed(summary: Summary) -> list[Unclaimed]:
+def unclaimed(summary: Summary, claims: Claims) -> list[Unclaimed]:
     """Everything that is not a claim, by state and then in the order of the campaign, headlines first."""
-    by_gate = {verdict.gate: verdict for verdict in summary.verdicts}
+    by_gate = {verdict.gate: index for index, verdict in enumerate(summary.verdicts)}
     told = {h.arm for h in summary.headlines if (p := headline_point(summary, h.arm)) and p.state != "qualified"}
-    rows = [_unclaimed_headline(h) for h in summary.headlines if h.state != "qualified" and h.arm not in told]
-    rows += [_unclaimed_point(p, by_gate) for p in summary.points if p.state != "qualified"]
+    rows = [
+        _unclaimed_headline(claims, i, h)
+        for i, h in enumerate(summary.headlines)
+        if h.state != "qualified" and h.arm not in told
+    ]
+    rows += [_unclaimed_point(summary, claims, p, by_gate) for p in summary.points if p.state != "qualified"]
     return sorted(rows, key=lambda row: NOT_CLAIMED.index(row.state))
 
 
-def _unclaimed_headline(headline: Headline) -> Unclaimed:
-    center = headline.center
+def _unclaimed_headline(claims: Claims, index: int, headline: Headline) -> Unclaimed:
     return Unclaimed(
         key=anchor("not", f"{headline.arm}/headline"),
-        name=f"{headline.arm}/strict/suite/decode_rate",
         arm=headline.arm,
         what="strict headline (centre)",
         state=headline.state,
-        value=shown(center) if center is not None else "",
-        raw_value=repr(center) if center is not None else "",
-        unit=headline.unit,
-        counted=count_of(headline.k, headline.n),
+        value=claims.at("headlines", index, "center"),
+        unit=headline.unit if headline.center is not None else "",
+        counted=claims.counted("headlines", index),
         reasons=headline.reasons,
-        divergence="",
-        href="#strict",
+        divergence=None,
     )
 
 
-def _unclaimed_point(point: Point, by_gate: dict[str, Verdict]) -> Unclaimed:
-    verdicts = [by_gate[gate] for gate in point.gates if gate in by_gate]
+def _unclaimed_point(summary: Summary, claims: Claims, point: Point, by_gate: Mapping[str, int]) -> Unclaimed:
+    first = (
+        (i, d)
+        for gate in point.gates
+        if (i := by_gate.get(gate)) is not None and (d := first_of(summary.verdicts[i].divergences)) is not None
+    )
+    found = next(first, None)
     return Unclaimed(
         key=anchor("not", point.id),
-        name=point.id,
         arm=point.arm,
         what=f"{point.workload} {point.item}, {metric_name(point.metric).lower()}",
         state=point.state,
-        value=shown(point.value) if point.value is not None else "",
-        raw_value=repr(point.value) if point.value is not None else "",
-        unit=point.unit,
-        counted=count_of(point.k, point.n),
+        value=claims.linked(point),
+        unit=point.unit if point.value is not None else "",
+        counted=claims.counted(*claims.path(point)),
         reasons=point.reasons,
-        divergence=next((words for v in verdicts if (words := first_divergence(v.divergences))), ""),
-        href=link_of(point),
+        divergence=divergence_words(claims, summary, *found) if found else None,
     )
 
 
-def first_divergence(divergences: Sequence[Divergence]) -> str:
-    """Where outputs first left their oracle, in words; empty for none. Token positions are counted from 1."""
-    if not divergences:
-        return ""
-    first = min(divergences, key=lambda d: (d.index, d.site, d.batch))
-    got = f"token id {first.got}" if first.got is not None else f"the end of the output (length {first.got_length})"
-    oracle = f"token id {first.oracle}" if first.oracle is not None else f"the end (length {first.oracle_length})"
-    more = f"; {len(divergences) - 1} more diverged" if len(divergences) > 1 else ""
-    return f"{first.site} in {first.batch}: token {first.index + 1} was {got}, the oracle has {oracle}{more}"
+def first_of(divergences: Sequence[Divergence]) -> int | None:
+    """The index of the divergence with the earliest token; None for none."""
+    return min(
+        range(len(divergences)),
+        key=lambda i: (divergences[i].index, divergences[i].site, divergences[i].batch),
+        default=None,
+    )
+
+
+def divergence_words(claims: Claims, summary: Summary, verdict: int, index: int) -> Markup:
+    """Where an output left its oracle. Token positions are counted from 1."""
+    d = summary.verdicts[verdict].divergences[index]
+    place = ("verdicts", verdict, "divergences", index)
+    got = f"token id {d.got}" if d.got is not None else "the end of the output"
+    oracle = f"token id {d.oracle}" if d.oracle is not None else "the end"
+    return Markup("<bdi>{} in {}</bdi>: token {} was {}, the oracle has {}").format(
+        visible(d.site), visible(d.batch), claims.at(*place, "index", form="position"), got, oracle
+    )

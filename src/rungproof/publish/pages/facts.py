@@ -89,6 +89,24 @@ def _knob_rows(sessions: Sequence[SessionInfo]) -> list[KnobRow]:
     return sorted(rows, key=lambda row: row.knob.name)
 
 
+KnobGroups = Sequence[tuple[str, int, Sequence[KnobRow]]]
+
+
+def not_verified(groups: KnobGroups) -> list[tuple[str, int, list[KnobRow]]]:
+    """Of `knobs`, those that a running server did not show as asked."""
+    made = [(arm, servers, [row for row in rows if not row.knob.ok]) for arm, servers, rows in groups]
+    return [group for group in made if group[2]]
+
+
+def own(groups: KnobGroups) -> list[tuple[str, list[Knob]]]:
+    """Per arm the knobs that not every arm has with the same value found in it."""
+    every = [{(row.knob.name, row.knob.found) for row in rows} for _, _, rows in groups]
+    common = set.intersection(*every) if every else set()
+    return [
+        (arm, [row.knob for row in rows if (row.knob.name, row.knob.found) not in common]) for arm, _, rows in groups
+    ]
+
+
 def launches(arms: Sequence[ArmInfo]) -> list[tuple[Fact, bool]]:
     """Launch keys of all arms: (fact, whether it is equal in all arms); where not, the arms stand in `sessions`."""
     values: dict[str, dict[str, list[str]]] = {}

@@ -1,17 +1,20 @@
 """What the servers ran on: facts with their kind and source, what was sampled, energy."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup
+
+from rungproof.publish.pages.claimed import NONE, Claims
 from rungproof.publish.pages.facts import VALUE_LIMIT, flat
 from rungproof.publish.pages.text import shortened
 from rungproof.records.codec import digest
 from rungproof.records.environment import Fact
-from rungproof.records.shown import shown
 from rungproof.records.summary import SessionInfo
 
-ROW_LIMIT = 150  # rows of each of the two lists
+ROW_LIMIT = 300  # rows of each of the two lists
 LONG = 24  # a list of names with more entries than this stands as its number and digest
 KINDS = {"equal": "must be equal", "tolerance": "within a tolerance", "informative": "told only"}
 
@@ -33,7 +36,7 @@ class SampledRow:
 
     key: str
     unit: str
-    sessions: tuple[tuple[str, str], ...]
+    sessions: tuple[tuple[str, Markup], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +45,25 @@ class EnergyRow:
 
     session: str
     device: str
-    joules: str
-    watts: str
-    checked: str
+    joules: Markup
+    watts: Markup
+    checked: Markup
     doubt: str
+
+
+# What a reader looks for first, by the beginning of its key; the rest stands on a page of its own.
+TOLD = (
+    "cpu.model", "cpu.cores", "cpu_model", "cpus_online", "cpu_microcode", "smt", "numa_nodes", "memory_bytes", "memory_total_kb",
+    "kernel", "distribution", "governors", "transparent_huge_pages", "virtualised", "python", "torch", "vllm", "engine", "driver",
+    "identity.engine", "identity.kernel",
+)  # fmt: skip
+DEVICE = re.compile(r"(gpu|xpu|device)\d*\.(name|driver|memory_total.*|power_limit.*)")
+
+
+def leading(same: Sequence[HostFact]) -> list[HostFact]:
+    """Of the facts that are equal on all servers, those that a reader looks for first: processor, memory, kernel, devices, engine."""
+    wanted = [row for row in same if row.key in TOLD or DEVICE.fullmatch(row.key)]
+    return [row for row in wanted if row.value not in ("none", "")][:LONG]
 
 
 def environment(sessions: Sequence[SessionInfo]) -> tuple[list[HostFact], list[HostFact], int]:
@@ -88,30 +106,41 @@ def _bounded(value: Any) -> Any:
     return value
 
 
-def sampled(sessions: Sequence[SessionInfo]) -> list[SampledRow]:
+def sampled(sessions: Sequence[SessionInfo], claims: Claims) -> list[SampledRow]:
     """A row for each figure, with every session that has it."""
     keys = sorted({key for s in sessions if s.env for key in s.env.sampled})
-    return [_sampled(key, sessions) for key in keys]
+    return [_sampled(key, sessions, claims) for key in keys]
 
 
-def _sampled(key: str, sessions: Sequence[SessionInfo]) -> SampledRow:
-    found = [(s.session, s.env.sampled[key]) for s in sessions if s.env and key in s.env.sampled]
+def _sampled(key: str, sessions: Sequence[SessionInfo], claims: Claims) -> SampledRow:
+    found = [(i, s.session, s.env.sampled[key]) for i, s in enumerate(sessions) if s.env and key in s.env.sampled]
     cells = tuple(
-        (name, f"{shown(one.median)} ({shown(one.low)} to {shown(one.high)}; {one.n})") for name, one in found
+        (
+            name,
+            Markup("{} ({} to {}; {})").format(
+                *(claims.at("sessions", i, "env", "sampled", key, part) for part in ("median", "low", "high", "n"))
+            ),
+        )
+        for i, name, _ in found
     )
-    return SampledRow(key, found[0][1].unit, cells)
+    return SampledRow(key, found[0][2].unit, cells)
 
 
-def energies(sessions: Sequence[SessionInfo]) -> list[EnergyRow]:
+def energies(sessions: Sequence[SessionInfo], claims: Claims) -> list[EnergyRow]:
     """A row for each device and session with a counter."""
     made = []
-    for session in sessions:
+    for i, session in enumerate(sessions):
         for device, one in sorted(session.env.energy.items()) if session.env else ():
-            watts = shown(one.joules / one.seconds) if one.joules is not None and one.seconds > 0 else "none"
+            place = ("sessions", i, "env", "energy", device)
+            watts = claims.at("sessions", i, "watts", device) if device in session.watts else NONE
             made.append(
                 EnergyRow(
-                    session.session, device, shown(one.joules) if one.joules is not None else "none", watts,
-                    shown(one.checked_joules) if one.checked_joules is not None else "none", one.doubt,
+                    session.session,
+                    device,
+                    claims.at(*place, "joules"),
+                    watts,
+                    claims.at(*place, "checked_joules"),
+                    one.doubt,
                 )
-            )  # fmt: skip
+            )
     return made

@@ -3,13 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 from rungproof.judge.stats import needed
+from rungproof.publish.pages.claimed import Claims
+from rungproof.publish.pages.text import visible
 from rungproof.records.formats import Agreement, Divergence, Verdict
 from rungproof.records.shown import percent_down
-from rungproof.records.summary import MarginRow
+from rungproof.records.summary import MarginRow, Summary
 
 WANTED = (0.95, 0.99)  # bounds for which the page tells what they would take
-ROW_LIMIT, NAME_LIMIT = 30, 8
+ROW_LIMIT, NAME_LIMIT = 60, 8
 ALIGNMENTS = {
     "substitution": "one token replaced",
     "insertion": "one token more than the oracle",
@@ -26,24 +30,28 @@ class DivergenceRow:
     gate: str
     site: str
     batch: str
-    token: int
+    token: Markup
     got: str
     oracle: str
     how: str
 
 
-def divergence_rows(verdicts: Sequence[Verdict]) -> tuple[list[DivergenceRow], int]:
-    """The first divergences of all gates, and how many were left off."""
-    rows = [_row(v, d) for v in verdicts for d in v.divergences]
-    return rows[:ROW_LIMIT], max(0, len(rows) - ROW_LIMIT)
+def divergence_rows(summary: Summary, claims: Claims) -> tuple[list[DivergenceRow], bool]:
+    """The first divergences of all gates, and whether some were left off."""
+    rows = [
+        _row(v, d, claims.at("verdicts", i, "divergences", j, "index", form="position"))
+        for i, v in enumerate(summary.verdicts)
+        for j, d in enumerate(v.divergences)
+    ]
+    return rows[:ROW_LIMIT], len(rows) > ROW_LIMIT
 
 
-def _row(verdict: Verdict, d: Divergence) -> DivergenceRow:
+def _row(verdict: Verdict, d: Divergence, token: Markup) -> DivergenceRow:
     how = ALIGNMENTS.get(d.alignment, d.alignment)
     if d.compared:
         how += f"; {d.rejoined} of {d.compared} later tokens agree again"
     return DivergenceRow(
-        verdict.gate, d.site, d.batch, d.index + 1, _ids(d.got_ids, d.got), _ids(d.oracle_ids, d.oracle), how
+        verdict.gate, d.site, d.batch, token, _ids(d.got_ids, d.got), _ids(d.oracle_ids, d.oracle), how
     )
 
 
@@ -88,6 +96,23 @@ def margin_words(row: MarginRow) -> str:
     usual = f"; the median of {row.ordinary} ordinary positions is {row.usual:.3g}" if row.usual is not None else ""
     closer = f", {percent_down(row.closer)} of them are as close" if row.closer is not None else ""
     return f"{where}: the two likeliest tokens were {row.margin:.3g} nats apart{usual}{closer}"
+
+
+def tie_words(claims: Claims, place: int, row: MarginRow) -> Markup:
+    """How close a tie was, in words, each number with its claim."""
+    at = ("margins", place)
+    where = Markup("<bdi>{} in {}</bdi>, token {}").format(
+        visible(row.site), visible(row.batch), claims.at(*at, "index", form="position")
+    )
+    if row.margin is None:
+        return Markup("{}: not known<bdi>{}</bdi>").format(where, visible(f", {row.note}" if row.note else ""))
+    made = Markup("{}: the two likeliest tokens were {} nats apart").format(where, claims.at(*at, "margin"))
+    if row.usual is not None:
+        usual, ordinary = claims.at(*at, "usual"), claims.at(*at, "ordinary")
+        made += Markup("; the median of {} ordinary positions is {}").format(ordinary, usual)
+    if row.closer is not None:
+        made += Markup(", {} of them are as close").format(claims.at(*at, "closer", form="percent"))
+    return made
 
 
 def _names(names: Sequence[str]) -> str:

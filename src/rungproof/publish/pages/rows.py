@@ -3,32 +3,53 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rungproof.judge.stats import median
-from rungproof.publish.pages.claims import first_divergence
-from rungproof.publish.pages.text import anchor, bound_words, count_of, evidence_link, shortened
+from markupsafe import Markup
+
+from rungproof.publish.pages.claimed import Claims
+from rungproof.publish.pages.claims import divergence_words, first_of
+from rungproof.publish.pages.text import anchor, evidence_link, shortened, visible
 from rungproof.records.formats import Verdict
-from rungproof.records.shown import percent_down, shown
-from rungproof.records.summary import CanaryRow, HistoryRow, StrictRow, Summary
+from rungproof.records.summary import CanaryRow, HistoryRow, Summary
 
 TEXT_LIMIT = 240
 
 
 @dataclass(frozen=True, slots=True)
+class StrictCell:
+    """One prompt on one server: its rate or, where the answer was too short for one, its length; then what is wrong with it."""
+
+    rate: Markup | None
+    tokens: Markup
+    differs: bool
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
 class StrictTable:
-    """The suite: one column a server, one row a prompt, and medians over each server's prompts below."""
+    """The suite: one column a server; `prompts`: (class, prompt, a cell a server); `classes`, `medians`: (what, a number a server)."""
 
     seats: tuple[str, ...]
-    prompts: tuple[tuple[str, str, tuple[StrictRow | None, ...]], ...]
-    medians: tuple[tuple[str, tuple[str, ...]], ...]
+    prompts: tuple[tuple[str, str, tuple[StrictCell | None, ...]], ...]
+    classes: tuple[tuple[str, tuple[Markup, ...]], ...]
+    headline: tuple[Markup, ...]
+    medians: tuple[tuple[str, tuple[Markup, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CanaryCheck:
-    """One canary check over all servers: its prompt, and each different answer with how often it was given."""
+    """One canary check over all servers: its prompt, and each different answer that was given."""
 
     name: str
     prompt: str
-    answers: tuple[tuple[str, int], ...]
+    answers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryCell:
+    """One check on one server at one time: `counted`, different answers of requests."""
+
+    source: CanaryRow
+    counted: Markup
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +57,7 @@ class CanaryGroup:
     """Servers that were asked the same checks: the checks, and per session its rows by check."""
 
     checks: tuple[CanaryCheck, ...]
-    sessions: tuple[tuple[str, tuple[tuple[CanaryRow, ...], ...]], ...]
+    sessions: tuple[tuple[str, tuple[tuple[CanaryCell, ...], ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +71,18 @@ class WeakCanary:
 
 @dataclass(frozen=True, slots=True)
 class VerdictRow:
-    """One gate as shown."""
+    """One gate as shown. `identical`: k of n outputs in words; `sites`, `outputs`: k of n with the bound that they support."""
 
     source: Verdict
     key: str
-    words: str
-    sites: str
-    passes: str
-    divergence: str
+    identical: Markup
+    sites: Markup
+    passes: Markup
+    outputs: Markup
+    minority: Markup | None
+    divergence: Markup | None
     href: str | None
+    stops: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,75 +90,87 @@ class Attempted:
     """One attempt as shown. `note`, at the one accepted, tells of all attempts of the same item, with each one's count."""
 
     source: HistoryRow
-    value: str
-    counted: str
-    note: str
+    value: Markup | None
+    counted: Markup
+    note: Markup | None
     href: str | None
 
 
-def strict_table(rows: Sequence[StrictRow]) -> StrictTable:
+def strict_table(summary: Summary, claims: Claims) -> StrictTable:
     """Pivot the suite; prompts stay in the order of the campaign, by class."""
+    rows = summary.strict
     seats = tuple(dict.fromkeys(f"{row.arm}.{row.replicate}" for row in rows))
-    at = {(row.prompt_class, row.prompt, f"{row.arm}.{row.replicate}"): row for row in rows}
+    at = {(row.prompt_class, row.prompt, f"{row.arm}.{row.replicate}"): i for i, row in enumerate(rows)}
     classes = list(dict.fromkeys(row.prompt_class for row in rows))
     names = sorted(
         dict.fromkeys((row.prompt_class, row.prompt) for row in rows), key=lambda name: classes.index(name[0])
     )
-    prompts = tuple((kind, prompt, tuple(at.get((kind, prompt, seat)) for seat in seats)) for kind, prompt in names)
-    columns = [[row for row in rows if f"{row.arm}.{row.replicate}" == seat] for seat in seats]
-    measures = (
-        ("median time to first token [ms]", [[r.ttft_ms for r in column] for column in columns]),
-        ("median step time [ms]", [[r.step_ms for r in column] for column in columns]),
-        ("median tokens a step", [[r.tokens_per_step for r in column] for column in columns]),
-        ("median output length [tokens]", [[float(r.tokens) for r in column] for column in columns]),
+    prompts = tuple(
+        (kind, prompt, tuple(_strict_cell(summary, claims, at.get((kind, prompt, seat))) for seat in seats))
+        for kind, prompt in names
     )
-    medians = tuple((name, tuple(_median(values) for values in by_seat)) for name, by_seat in measures)
-    return StrictTable(seats, prompts, (*_class_medians(classes, columns), *medians))
+    where = {f"{one.arm}.{one.replicate}": i for i, one in enumerate(summary.medians)}
+    columns = [where[seat] for seat in seats if seat in where]
+    measures = (
+        ("median time to first token [ms]", "ttft_ms"), ("median step time [ms]", "step_ms"),
+        ("median tokens a step", "tokens_per_step"), ("median output length [tokens]", "tokens"),
+    )  # fmt: skip
+    return StrictTable(
+        seats,
+        prompts,
+        tuple(
+            (kind, tuple(claims.at("medians", i, "classes", j, "rate") for i in columns))
+            for j, kind in enumerate(classes)
+        ),
+        tuple(claims.at("medians", i, "headline") for i in columns),
+        tuple((name, tuple(claims.at("medians", i, field) for i in columns)) for name, field in measures),
+    )
 
 
-def _class_medians(classes: Sequence[str], columns: Sequence[Sequence[StrictRow]]) -> list[tuple[str, tuple[str, ...]]]:
-    """The median of each class and of these medians; none where a rate is lacking, since a median of the rest misleads."""
-    made, by_seat = [], []
-    for column in columns:
-        rates = [[row.rate for row in column if row.prompt_class == kind] for kind in classes]
-        by_seat.append(
-            [median([r for r in one if r is not None]) if one and None not in one else None for one in rates]
-        )
-    for index, kind in enumerate(classes):
-        made.append((f"class median, {kind}", tuple(_known(seat[index]) for seat in by_seat)))
-    heads = (median([v for v in seat if v is not None]) if None not in seat else None for seat in by_seat)
-    return [*made, ("headline: median of the class medians", tuple(_known(head) for head in heads))]
+def _strict_cell(summary: Summary, claims: Claims, index: int | None) -> StrictCell | None:
+    if index is None:
+        return None
+    row = summary.strict[index]
+    state = "" if row.state in ("qualified", "complete") or row.identical is False else row.state
+    rate = claims.at("strict", index, "rate") if row.rate is not None else None
+    return StrictCell(rate, claims.at("strict", index, "tokens"), row.identical is False, state)
 
 
-def _known(value: float | None) -> str:
-    return shown(value) if value is not None else "none"
-
-
-def _median(values: Sequence[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    return _known(median(known) if known else None)
-
-
-def canary_groups(rows: Sequence[CanaryRow]) -> list[CanaryGroup]:
+def canary_groups(summary: Summary, claims: Claims) -> list[CanaryGroup]:
     """The canaries by what was asked: one group a set of checks, so that different suites never share a table."""
+    cells = [
+        CanaryCell(
+            row, Markup("{} of {}").format(claims.at("canaries", i, "answers"), claims.at("canaries", i, "requests"))
+        )
+        for i, row in enumerate(summary.canaries)
+    ]
     asked: dict[str, list[tuple[str, str]]] = {}
-    for row in rows:
-        if (row.name, row.prompt) not in asked.setdefault(row.session, []):
-            asked[row.session].append((row.name, row.prompt))
+    for cell in cells:
+        check = (cell.source.name, cell.source.prompt)
+        if check not in asked.setdefault(cell.source.session, []):
+            asked[cell.source.session].append(check)
     groups: dict[frozenset[tuple[str, str]], list[str]] = {}
     for session, checks in asked.items():
         groups.setdefault(frozenset(checks), []).append(session)
-    return [_canary_group([row for row in rows if row.session in who], asked[who[0]], who) for who in groups.values()]
+    return [_canary_group([c for c in cells if c.source.session in who], asked[who[0]], who) for who in groups.values()]
 
 
-def _canary_group(rows: Sequence[CanaryRow], checks: Sequence[tuple[str, str]], sessions: Sequence[str]) -> CanaryGroup:
+def _canary_group(
+    cells: Sequence[CanaryCell], checks: Sequence[tuple[str, str]], sessions: Sequence[str]
+) -> CanaryGroup:
     made = []
     for name, prompt in checks:
-        texts = [row.text for row in rows if (row.name, row.prompt) == (name, prompt)]
-        answers = tuple((shortened(text, TEXT_LIMIT), texts.count(text)) for text in dict.fromkeys(texts))
+        texts = [c.source.text for c in cells if (c.source.name, c.source.prompt) == (name, prompt)]
+        answers = tuple(shortened(text, TEXT_LIMIT) for text in dict.fromkeys(texts))
         made.append(CanaryCheck(name, shortened(prompt, TEXT_LIMIT), answers))
     by_session = tuple(
-        (s, tuple(tuple(r for r in rows if r.session == s and (r.name, r.prompt) == check) for check in checks))
+        (
+            s,
+            tuple(
+                tuple(c for c in cells if c.source.session == s and (c.source.name, c.source.prompt) == k)
+                for k in checks
+            ),
+        )
         for s in sessions
     )
     return CanaryGroup(tuple(made), by_session)
@@ -151,43 +187,61 @@ def weak_canaries(summary: Summary) -> list[WeakCanary]:
     return made
 
 
-def verdict_rows(summary: Summary) -> list[VerdictRow]:
+def verdict_rows(summary: Summary, claims: Claims) -> list[VerdictRow]:
     """All gates, those that did not pass first, else in the order of the campaign."""
-    rows = [
-        VerdictRow(
-            source=verdict,
-            key=anchor("gate", verdict.gate),
-            words=_supported(verdict, verdict.k, verdict.n, verdict.repeats_bound),
-            sites=f"{verdict.sites_k}/{verdict.sites_n}"
-            + (f", {percent_down(verdict.bound)}" if verdict.bound is not None else ""),
-            passes=", ".join(f"{k}/{n}" for k, n in verdict.passes),
-            divergence=first_divergence(verdict.divergences),
-            href=evidence_link(f"verdicts/{verdict.gate}.json"),
-        )
-        for verdict in summary.verdicts
-    ]
+    rows = [_verdict_row(summary, claims, i, verdict) for i, verdict in enumerate(summary.verdicts)]
     return sorted(rows, key=lambda row: row.source.state == "qualified")
 
 
-def _supported(verdict: Verdict, k: int, n: int, bound: float | None) -> str:
-    return "counts no outputs" if verdict.kind == "spread" else bound_words(k, n, bound)
+def _verdict_row(summary: Summary, claims: Claims, index: int, verdict: Verdict) -> VerdictRow:
+    place = ("verdicts", index)
+    first = first_of(verdict.divergences)
+    ids = {f"{p.arm}/{p.workload}/{p.item}": p.id for p in summary.points}
+    return VerdictRow(
+        source=verdict,
+        key=anchor("gate", verdict.gate),
+        identical=claims.counted(*place) + (" identical" if verdict.n else ""),
+        sites=_supported(claims, verdict, "sites_k", "sites_n", "bound", index),
+        passes=Markup(", ").join(claims.pair(*place, "passes", i) for i in range(len(verdict.passes))),
+        outputs=Markup("counts no outputs")
+        if verdict.kind == "spread"
+        else _supported(claims, verdict, "k", "n", "repeats_bound", index),
+        minority=claims.at(*place, "minority_share", form="percent") if verdict.minority_share is not None else None,
+        divergence=divergence_words(claims, summary, index, first) if first is not None else None,
+        href=evidence_link(f"verdicts/{verdict.gate}.json"),
+        stops=tuple((name, anchor("not", ids[name])) for name in verdict.stops if name in ids),
+    )
 
 
-def attempts(history: Sequence[HistoryRow]) -> list[Attempted]:
+def _supported(claims: Claims, verdict: Verdict, k: str, n: str, bound: str, index: int) -> Markup:
+    """What k identical of n support: the exact one-sided 95 % bound in words."""
+    if not getattr(verdict, n) or getattr(verdict, bound) is None:
+        return Markup("nothing compared")
+    made = Markup("{} of {}, at least {}")
+    return made.format(
+        claims.at("verdicts", index, k),
+        claims.at("verdicts", index, n),
+        claims.at("verdicts", index, bound, form="percent"),
+    )
+
+
+def attempts(summary: Summary, claims: Claims) -> list[Attempted]:
     """Every attempt, those of one item together."""
-    groups: dict[tuple[str, str, str, str], list[HistoryRow]] = {}
-    for row in history:
-        groups.setdefault((row.arm, row.replicate, row.workload, row.item), []).append(row)
-    return [_attempted(row, group) for group in groups.values() for row in group]
+    groups: dict[tuple[str, str, str, str], list[tuple[int, HistoryRow]]] = {}
+    for i, row in enumerate(summary.history):
+        groups.setdefault((row.arm, row.replicate, row.workload, row.item), []).append((i, row))
+    return [_attempted(claims, i, row, group) for group in groups.values() for i, row in group]
 
 
-def _attempted(row: HistoryRow, group: Sequence[HistoryRow]) -> Attempted:
-    note = ""
-    if len(group) > 1 and row is next((one for one in group if one.current), group[0]):
-        counts = "; ".join(f"{other.session}: {count_of(other.k, other.n)}" for other in group)
-        note = f"{len(group)} attempts ({counts})"
-    value = shown(row.value) if row.value is not None else ""
-    return Attempted(row, value, count_of(row.k, row.n), note, evidence_link(row.raw))
+def _attempted(claims: Claims, index: int, row: HistoryRow, group: Sequence[tuple[int, HistoryRow]]) -> Attempted:
+    note = None
+    if len(group) > 1 and row is next((one for _, one in group if one.current), group[0][1]):
+        counts = (
+            Markup("<bdi>{}</bdi>: {}").format(visible(o.session), claims.counted("history", i)) for i, o in group
+        )
+        note = Markup("all attempts: {}").format(Markup("; ").join(counts))
+    value = claims.at("history", index, "value") if row.value is not None else None
+    return Attempted(row, value, claims.counted("history", index), note, evidence_link(row.raw))
 
 
 def files(summary: Summary) -> list[tuple[str, list[tuple[str, str]]]]:

@@ -13,7 +13,9 @@ from urllib.parse import quote
 from rungproof.records.shown import percent_down
 
 FORMULA_STARTS = "=+-@\uff1d\uff0b\uff0d\uff20"
-METRICS = {"decode_rate": "Decode rate", "aggregate": "Aggregate rate", "ttft": "Time to first token"}
+METRICS = {
+    "decode_rate": "Decode rate", "aggregate": "Aggregate rate", "ttft": "Time to first token", "per_user": "Rate per user",
+}  # fmt: skip
 _ANCHOR = re.compile(r"[^A-Za-z0-9._/-]")
 
 
