@@ -45,7 +45,7 @@ def _port(log: Path, process: "subprocess.Popen[bytes]") -> int:
 
 
 class TextServer:
-    """Answers like llama.cpp's server: text alone, no token ids, usage in the last event.
+    """Answers like llama.cpp's server that was not asked for more: text alone, no token ids, usage in the last event.
 
     usage     whether the last event holds usage
     refuses   parameters that it refuses with status 400, as a server with a closed list of parameters does
@@ -54,14 +54,16 @@ class TextServer:
     status    status of every completion other than 200
     models    names under /v1/models
     base      base path of everything
+    owner     what each model says as owned_by
     """
 
     def __init__(
         self, *, usage: bool = True, refuses: tuple[str, ...] = (), natural: int = 10**6, at_once: bool = False, status: int = 200,
-        models: tuple[str, ...] = ("tiny.gguf",), base: str = "", words: str = "no such parameter",
+        models: tuple[str, ...] = ("tiny.gguf",), base: str = "", words: str = "no such parameter", owner: Any = "",
     ) -> None:  # fmt: skip
         self.usage, self.refuses, self.natural, self.at_once = usage, refuses, natural, at_once
         self.status, self.models, self.base, self.words = status, models, base, words
+        self.owner = owner
         self.asked: list[dict[str, Any]] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
@@ -89,7 +91,10 @@ def _handler(server: TextServer) -> type[BaseHTTPRequestHandler]:
             pass
 
         def do_GET(self) -> None:
-            listed = {"object": "list", "data": [{"id": name, "object": "model"} for name in server.models]}
+            listed = {
+                "object": "list",
+                "data": [{"id": name, "object": "model", "owned_by": server.owner} for name in server.models],
+            }
             found = self.path == f"{server.base}/v1/models"
             self._document(200 if found else 404, listed if found else {"error": {"message": "File Not Found"}})
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from judge.evidence_kit import BOOT, LAUNCH, Kit, answer, ladder_item, metrics, request, response, strict_item
-from rungproof.judge.attempt import acceptance, batch_reasons, client_reasons, judge_attempt
+from rungproof.judge.attempt import batch_reasons, client_reasons, judge_attempt
+from rungproof.judge.counters import acceptance
 from rungproof.judge.numbers import value_of
 from rungproof.records import raw
 from rungproof.records.formats import Judged, Knob, Reason

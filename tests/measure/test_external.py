@@ -15,11 +15,11 @@ from rungproof.measure.external.figures import doubts_of
 from rungproof.measure.external.prompts import Prompts, load_prompts
 from rungproof.measure.external.report import RungReport
 from rungproof.measure.external.run import VENDOR, item_of, raw_path
-from rungproof.measure.external.target import find_model, parse_url
+from rungproof.measure.external.target import find_engine, find_model, parse_url
 from rungproof.records import raw
 from rungproof.records.codec import read, sha256
 from rungproof.records.errors import ConfigError, EvidenceError, RungproofError, ServerError
-from rungproof.records.requests import batches
+from rungproof.records.requests import ENGINES, batches
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = Prompts("here", {f"p{i:02d}": f"prompt number {i} tells" for i in range(8)})
@@ -174,7 +174,7 @@ def test_plain_leaves_vendor_parameters_out_and_allows_natural_ends() -> None:
     assert "no such parameter" in refused.refused
     assert [r.state for r in refused.rungs] == ["incomplete", "not measured"]
     assert all(name not in body for body in server.asked[1:] for name in VENDOR)
-    assert server.asked[0].keys() - server.asked[1].keys() == set(VENDOR)
+    assert server.asked[0].keys() - server.asked[1].keys() == set(VENDOR) - set(ENGINES["llama.cpp"])
     rung = only(report)
     assert (report.complete, rung.batches[-1].completion_tokens) == (True, 14)
     assert rung.aggregate is not None
@@ -350,3 +350,14 @@ def test_outside_a_checkout_prompts_are_asked_for(tmp_path: Path) -> None:
         load_prompts(None, tmp_path, 1)
     with pytest.raises(ConfigError, match="No such file"):
         load_prompts(tmp_path / "none.txt", tmp_path, 1)
+
+
+@pytest.mark.parametrize(("owner", "engine"), [("llamacpp", "llama.cpp"), ("vllm", ""), (["llamacpp"], ""), (None, "")])
+def test_an_engine_that_gives_token_ids_in_its_own_way_is_asked_in_that_way(owner: Any, engine: str) -> None:
+    """llama.cpp names itself in /v1/models; a list that says nothing of use, or none at all, is no error here."""
+    with TextServer(owner=owner) as server:
+        assert find_engine(parse_url(server.url)) == engine
+        measure(ask(server.url, engine=engine), quiet)
+    assert find_engine(parse_url(server.url)) == ""
+    assert all(body.get("verbose") is body.get("return_tokens") is (True if engine else None) for body in server.asked)
+    assert len(server.asked) == 4

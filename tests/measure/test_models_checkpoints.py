@@ -134,7 +134,7 @@ def test_wrong_sources_are_refused_before_any_work(tmp_path: Path, source: Path)
     for recipe in ("w4a16", "tiny_llama"):
         with pytest.raises(SetupError, match="needs the folder of a made checkpoint"):
             asked(recipe, Sources())
-    with pytest.raises(SetupError, match="not one of smollm2_dequantise, tiny_llama, w4a16"):
+    with pytest.raises(SetupError, match="not one of smollm2_dequantise, smollm2_gguf, tiny_llama, w4a16"):
         asked("w2", Sources())
     with pytest.raises(SetupError, match="not made yet"):
         asked("w4a16", Sources(model=tmp_path / "nowhere"))

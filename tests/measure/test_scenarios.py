@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from measure.test_simulated_server import Server, serving
-from rungproof.judge.attempt import counter_deltas
+from rungproof.judge.counters import counter_deltas
 from rungproof.judge.identity import divergence
 from rungproof.judge.outcome import batch_of, result_of
 from rungproof.measure.client import Address, Planned, run_batch

@@ -1,5 +1,6 @@
 """Engines as small descriptions: how each writes its arguments, and what its own log proves."""
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -20,9 +21,17 @@ SGLANG = (
     "dtype='bfloat16', tp_size=1, max_running_requests=16, disable_radix_cache=True, served_model_name='m-1', random_seed=77, "
     "speculative_algorithm=None, cuda_graph_bs=[1, 2, 4], attention_backend='triton')\n"
 )
+# The same line as SGLang 0.5.23 writes it: a dict.
+SGLANG_DICT = (
+    "[2026-01-01 00:00:00] server_args={'model_path': '/data/model', 'tokenizer_path': '/data/model', 'host': '127.0.0.1', 'port': 31000, "
+    "'dtype': 'bfloat16', 'tp_size': 1, 'max_running_requests': 16, 'disable_radix_cache': True, 'served_model_name': 'm-1', "
+    "'random_seed': 77, 'speculative_algorithm': None, 'cuda_graph_bs': [1, 2, 4], 'attention_backend': 'triton', '_own': 1}\n"
+)
 LLAMA = (
-    "build: 6123 (ab12cd34) with cc for x86_64\nllama_context: n_seq_max     = 4\nllama_context: n_ctx         = 8192\n"
-    "llama_context: n_batch       = 2048\nllama_model_load_from_file_impl: using device Vulkan0 (Intel)\n"
+    "0.00.006 I cmn  common_param: common_params_print_info: build 11434 (ab12cd34) with GNU 12.2.0 for Linux x86_64\n"
+    "0.00.007 I cmn  common_param: system_info: n_threads = 1 (n_threads_batch = 1) / 2 | CPU : AVX2 = 1 | AVX512 = 1 | REPACK = 1 | \n"
+    "0.00.514 I llama_context: n_seq_max             = 4\n0.00.514 I llama_context: n_ctx                 = 8192\n"
+    "0.00.514 I llama_context: n_batch               = 2048\nllama_model_load_from_file_impl: using device Vulkan0 (Intel)\n"
 )
 
 
@@ -48,6 +57,15 @@ def test_sglang_is_written_and_read_in_its_own_way() -> None:
     found = verify("sglang", SGLANG, disable_radix_cache=True, enable_mixed_chunk=False, tp_size=1, dtype="bfloat16")
     assert all(knob.ok for knob in found.values()), found
     assert "--tp-size log: server_args" in found
+    newer = verify(
+        "sglang", SGLANG_DICT, disable_radix_cache=True, tp_size=1, dtype="bfloat16", cuda_graph_bs=[1, 2, 4]
+    )
+    assert all(knob.ok for knob in newer.values()), newer
+    assert {"--tp-size log: server_args", "--cuda-graph-bs log: server_args"} <= set(newer)
+    wrong = verify("sglang", SGLANG_DICT.replace("'tp_size': 1", "'tp_size': 2"), tp_size=1)
+    assert [name for name, knob in wrong.items() if not knob.ok] == ["--tp-size log: server_args"]
+    broken = verify("sglang", SGLANG_DICT.replace("'tp_size': 1", "'tp_size': Size(1)"), tp_size=1)
+    assert [name for name, knob in broken.items() if not knob.ok] == ["engine configuration log: server_args"]
     wrong = verify("sglang", SGLANG.replace("tp_size=1", "tp_size=2"), tp_size=1)
     assert [name for name, knob in wrong.items() if not knob.ok] == ["--tp-size log: server_args"]
     silent = verify("sglang", "nothing", tp_size=1)
@@ -64,6 +82,8 @@ def test_sglang_states_its_defaults_without_what_is_new_for_each_server() -> Non
     )
     again = SGLANG.replace("31000", "32000").replace("'m-1'", "'m-2'").replace("77", "78")
     assert engines.find("sglang").stated(again) == stated
+    assert engines.find("sglang").stated(SGLANG_DICT) == stated
+    assert engines.find("sglang").log_identity(SGLANG_DICT)["kernel"] == "attention_backend triton"
 
 
 def test_llama_cpp_is_written_and_read_in_its_own_way(tmp_path: Path) -> None:
@@ -79,7 +99,10 @@ def test_llama_cpp_is_written_and_read_in_its_own_way(tmp_path: Path) -> None:
     assert all(knob.ok for knob in verify("llama.cpp", LLAMA, ctx_size=8192, parallel=4, cache_prompt=False).values())
     wrong = verify("llama.cpp", LLAMA, ctx_size=4096)
     assert [name for name, knob in wrong.items() if not knob.ok] == ["--ctx-size log: llama_context"]
-    assert engine.log_identity(LLAMA) == {"engine_version_logged": "6123 (ab12cd34)", "kernel": "devices Vulkan0"}
+    assert engine.log_identity(LLAMA) == {
+        "engine_version_logged": "b11434-ab12cd34",
+        "kernel": "devices Vulkan0; CPU : AVX2 = 1 | AVX512 = 1 | REPACK = 1",
+    }
     assert [k.ok for k in engine.log_knobs({}, "nothing")] == [False]
 
 
@@ -116,6 +139,30 @@ def test_a_command_s_places_are_filled() -> None:
     }
     argv = engines.find("command").argv(order(launch=launch), "m-1", 31000)
     assert argv == ["/env/bin/python", "s.py", "--at=127.0.0.1:31000", "/data/model", "m-1", "--x", "1"]
+
+
+def test_a_native_server_is_known_by_its_program_and_the_libraries_that_came_with_it(tmp_path: Path) -> None:
+    """Digests of the program, of what lies beside it and of llama.cpp's own; nothing of the system, and nothing half."""
+    from rungproof.measure.serving import identity
+
+    files = {
+        "opt/l/llama-server": b"p",
+        "opt/l/libx.so.1": b"x",
+        "usr/lib/libggml-base.so.0": b"g",
+        "usr/lib/libc.so.6": b"c",
+    }
+    process = tmp_path / "proc/7"
+    for name, data in files.items():
+        (process / "root" / name).parent.mkdir(parents=True, exist_ok=True)
+        (process / "root" / name).write_bytes(data)
+    (process / "exe").symlink_to("/opt/l/llama-server")
+    (process / "maps").write_text("".join(f"7f00-7f01 r-xp 00000000 08:01 5 /{name}\n" for name in files))
+    found = identity.programs(7, tmp_path / "proc")
+    assert sorted(found) == ["libggml-base.so.0", "libx.so.1", "llama-server"]
+    assert found["llama-server"] == hashlib.sha256(b"p").hexdigest()
+    (process / "root/usr/lib/libggml-base.so.0").unlink()
+    assert identity.programs(7, tmp_path / "proc") == {}
+    assert identity.programs(8, tmp_path / "proc") == {}
 
 
 def test_only_an_interpreter_is_asked_for_its_packages(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from rungproof.cli.words import clean
 from rungproof.measure.external import Ask, measure
 from rungproof.measure.external.prompts import load_prompts
 from rungproof.measure.external.run import VENDOR
-from rungproof.measure.external.target import find_model, parse_url
+from rungproof.measure.external.target import find_engine, find_model, parse_url
 from rungproof.records.codec import plain
 from rungproof.records.errors import ConfigError
 
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     prompts = load_prompts(options.prompts, options.root, options.concurrency[-1])
     ask = Ask(
         target, _sendable(options.model or find_model(target)), prompts, options.concurrency, options.tokens, options.passes,
-        options.plain, options.deadline, options.idle, options.out,
+        options.plain, options.deadline, options.idle, options.out, find_engine(target),
     )  # fmt: skip
     try:
         report = measure(ask, lambda line: print(clean(line), file=sys.stderr, flush=True))

@@ -116,7 +116,7 @@ class Model(Section):
     """config/models/NAME.yaml: a model as a recipe that makes its files."""
 
     title: str = Field(min_length=1, description="Name for people.")
-    recipe: Literal["smollm2_dequantise", "tiny_llama", "w4a16"] = Field(
+    recipe: Literal["smollm2_dequantise", "smollm2_gguf", "tiny_llama", "w4a16"] = Field(
         description="Script of measure/models/recipes that makes the checkpoint."
     )
     source: Name | None = Field(

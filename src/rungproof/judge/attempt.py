@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from rungproof.judge import prometheus
 from rungproof.judge.binding import identity_of, identity_parts
+from rungproof.judge.counters import counter_deltas, counter_reasons, rework
 from rungproof.judge.margins import margin_reasons, margins_of
 from rungproof.judge.outcome import batch_of, result_of
 from rungproof.judge.stats import median
@@ -23,20 +23,6 @@ from rungproof.records.formats import (
 )
 from rungproof.records.plan import Item
 
-# Metric names of vLLM (the simulated server uses the same), by the word under which records keep the delta.
-COUNTERS = {
-    "generation_tokens": "vllm:generation_tokens_total",
-    "prompt_tokens": "vllm:prompt_tokens_total",
-    "preemptions": "vllm:num_preemptions_total",
-    "prefix_cache_hits": "vllm:prefix_cache_hits_total",
-    "drafts": "vllm:spec_decode_num_drafts_total",
-    "draft_tokens": "vllm:spec_decode_num_draft_tokens_total",
-    "accepted_tokens": "vllm:spec_decode_num_accepted_tokens_total",
-}
-
-
-PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
-POSITION = "accepted_position_"  # a counter's word begins so and ends with the draft position
 WAIT_SHARE = 0.01  # of a batch's time: the error that a client without a processor may make in any rate of that batch
 WAIT_NS = 2_000_000  # below this it is not counted: two waits of a scheduler's tick
 FINER = 20  # the client's stamps must be so many times finer than the step time that is reported
@@ -81,6 +67,8 @@ def judge_attempt(
     if attempt.status == "measured" and evidence.lines is not None:
         requests, batches = read_raw(item, evidence.lines)
         counters = counter_deltas(evidence.lines)
+        if "preemptions" not in counters:
+            counters["reworked_tokens"] = rework(counters, requests)
         reasons += session_reasons(item, launch_sha256, evidence)
         reasons += request_reasons(requests)
         reasons += batch_reasons(batches, evidence.server, staggered=bool(item.spec.get("stagger_ms")))
@@ -192,7 +180,8 @@ def session_reasons(item: Item, launch_sha256: str, evidence: Evidence) -> list[
     model = server.identity.get("model") or {}
     known = [
         model.get("files") if isinstance(model, dict) else None,
-        *map(server.identity.get, ("packages", "engine_version")),
+        server.identity.get("packages") or server.identity.get("programs"),
+        server.identity.get("engine_version"),
     ]
     if server.launch.get("engine") != "simulated" and not all(known):
         found.append(
@@ -279,33 +268,6 @@ def request_reasons(results: Sequence[RequestResult]) -> list[Reason]:
     return found
 
 
-def counter_deltas(lines: Sequence[raw.Line]) -> dict[str, float | None]:
-    """Change of each counter between the first and the last reading of /metrics; None: absent, reset or never settled."""
-    snaps = [line for line in lines if isinstance(line, raw.Metrics)]
-    if len(snaps) < 2 or not all(s.settled for s in snaps):
-        return dict.fromkeys(COUNTERS)
-    before, after = snaps[0].text, snaps[-1].text
-    made: dict[str, float | None] = {word: prometheus.delta(before, after, name) for word, name in COUNTERS.items()}
-    for position, grown in prometheus.delta_by(before, after, PER_POSITION, "position").items():
-        made[f"{POSITION}{position}"] = grown
-    return made
-
-
-def acceptance(counters: Mapping[str, float | None]) -> tuple[float | None, tuple[float, ...] | None]:
-    """Mean acceptance length [tokens a step, the one that needs no draft included], and by draft position, counted from 0,
-    the share of drafts whose token there was accepted.
-
-    None where the server has no such counters, one of them was reset, nothing was drafted, or a position is missing.
-    """
-    drafts, accepted = counters.get("drafts"), counters.get("accepted_tokens")
-    length = 1 + accepted / drafts if drafts and accepted is not None else None
-    found = {name.removeprefix(POSITION): value for name, value in counters.items() if name.startswith(POSITION)}
-    by_position = [found.get(str(place)) for place in range(len(found))]
-    if not drafts or not by_position or any(value is None for value in by_position):
-        return length, None
-    return length, tuple(value / drafts for value in by_position if value is not None)
-
-
 def batch_reasons(batches: Sequence[BatchResult], server: Server, staggered: bool = False) -> list[Reason]:
     """As many streams in flight at once as were put behind the barrier, unless they were sent apart on purpose: else the rung
     says more than was asked of the server. And a client that had a processor whenever it needed one: else it saw tokens late,
@@ -354,20 +316,6 @@ def client_reasons(
         return []
     found, wanted = f"stamps {client.lag_p99_ms:g} ms late (p99)", f"at most 1/{FINER} of the step time, {step:g} ms"
     return [Reason("client too coarse", found, wanted, item.id)]
-
-
-def counter_reasons(counters: dict[str, float | None], results: Sequence[RequestResult]) -> list[Reason]:
-    """The server's own counters: as many tokens as the client has, no preemption, no prefix-cache hit. Absent is not 0."""
-    produced = sum(len(r.token_ids) for r in results)
-    wanted = {"generation_tokens": float(produced), "preemptions": 0.0, "prefix_cache_hits": 0.0}
-    names = {"generation_tokens": "token count", "preemptions": "preemption", "prefix_cache_hits": "cache hit"}
-    found = []
-    for word, expected in wanted.items():
-        value = counters.get(word)
-        if value != expected:
-            shown = "not reported" if value is None else f"{value:g}"
-            found.append(Reason(names[word], found=shown, expected=f"{expected:g}", where=f"/metrics {COUNTERS[word]}"))
-    return found
 
 
 def answer_reasons(item: Item, results: Sequence[RequestResult]) -> list[Reason]:

@@ -21,6 +21,8 @@ def identity_parts(server: Server) -> dict[str, str]:
     model = identity.get("model") or {}
     arguments = launch.get("arguments") or {}
     bound: dict[str, object] = {name: identity.get(name) for name in ("packages", "engine_version", "kernel", "python")}
+    if identity.get("programs"):  # of a server that is no Python program; others keep the digest that they had
+        bound["programs"] = identity["programs"]
     bound |= {knob.name: knob.found for knob in server.knobs if knob.name.startswith(CENSUS)}
     bound["image"] = launch.get("image")
     bound["parallelism"] = {name: arguments[name] for name in LAYOUT if name in arguments}

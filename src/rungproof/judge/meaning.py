@@ -150,15 +150,13 @@ class Meaning:
         elif len(choices) > 1 or choices[0].get("index") not in (None, 0):
             self.fail("the answer has several choices; expected one (n = 1)")
         else:
-            self._choice(choices[0], at_ns)
+            self._choice(choices[0], value, at_ns)
 
-    def _choice(self, choice: dict[str, Any], at_ns: int) -> None:
+    def _choice(self, choice: dict[str, Any], event: dict[str, Any], at_ns: int) -> None:
         if choice.get("error") not in (None, False, ""):
             self.fail(error_text(choice))
             return
-        ids = choice.get("token_ids")
-        if ids is None:
-            ids = []
+        ids = _ids_of(choice, event)
         if not isinstance(ids, list) or not all(type(item) is int and item >= 0 for item in ids):
             self.fail(f"found token_ids {error_text(ids)}; expected a list of whole numbers")
             return
@@ -191,6 +189,14 @@ class Meaning:
 
 def _count(value: Any, old: int | None) -> int | None:
     return value if type(value) is int and value >= 0 else old
+
+
+def _ids_of(choice: dict[str, Any], event: dict[str, Any]) -> Any:
+    """Token ids of an event: vLLM and SGLang give them with the choice; llama.cpp, asked to be verbose, beside it."""
+    ids = choice.get("token_ids")
+    if ids is None and isinstance(more := event.get("__verbose"), dict):
+        ids = more.get("tokens")
+    return [] if ids is None else ids
 
 
 def _text_of(choice: dict[str, Any]) -> tuple[str, bool]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from math import fsum
 
-from rungproof.judge.attempt import acceptance
+from rungproof.judge.counters import acceptance
 from rungproof.judge.rates import class_balanced_median
 from rungproof.judge.rungs import Pass, shown_index, shown_value
 from rungproof.judge.stats import median

@@ -8,6 +8,7 @@ belongs to.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rungproof.judge.counters import interrupted
 from rungproof.judge.stats import lower_bound
 from rungproof.records.formats import Canary, Input, Judged, Reason, Server, Verdict
 from rungproof.records.plan import COUNTS, Gate
@@ -95,7 +96,7 @@ def _of_attempt(kind: str, j: Judged) -> Iterator[Reason | None]:
         lost = [r for r in j.reasons if r.what in LOST]
         yield lost[0] if lost else None if j.requests else Reason("no measurement", where=_id(j))
     elif kind == "preemption_zero":
-        found = j.counters.get("preemptions")
+        found = interrupted(j.counters)
         yield None if found == 0 else Reason("preemption", str(found), "0", _id(j))
     else:
         for r in j.requests:

@@ -25,6 +25,7 @@ from rungproof.records.errors import EvidenceError, HostError, SetupError
 from rungproof.records.files import write_atomic
 from rungproof.records.formats import Reason, Registered, Server, Verdict
 from rungproof.records.plan import ArmPlan, Plan, split_session
+from rungproof.records.requests import sampling
 
 
 def start_server(study: Path, session: str, build: str, gate: Path | None) -> Server:
@@ -72,7 +73,9 @@ def _order(plan: Plan, arm: ArmPlan, session: str, replicate: str, build: str, l
         python, model_path = str(environment / "bin/python"), str(model)
         identity = load_json((model / "manifest.json").read_bytes(), str(model / "manifest.json"))
         identity["tensors"] = tensors_of(model)
-    canary = {**plan.canaries[arm.canary], "deadline_s": limits["request_deadline_s"], "idle_s": limits["idle_s"]}
+    checks = plan.canaries[arm.canary]
+    asked = sampling(plan.seed, str(arm.launch["engine"]))
+    canary = {**checks, "sampling": asked, "deadline_s": limits["request_deadline_s"], "idle_s": limits["idle_s"]}
     return Order(
         session=session, campaign=plan.campaign, arm=arm.name, replicate=replicate, launch=arm.launch, launch_sha256=arm.launch_sha256,
         python=python, model_path=model_path, model_identity=identity, port=0, ready_deadline_s=limits["ready_deadline_s"],

@@ -7,7 +7,7 @@ from rungproof.records.plan import COUNTS, ArmPlan, Gate, GateKind, Item
 
 COUNT_TITLES: dict[GateKind, str] = {
     "canaries": "Every canary check passed, before and after, on every server used",
-    "configuration": "Every requested argument and variable was found again in the running server",
+    "configuration": "Every requested argument, variable and census line was found in the running server",
     "population": "Every attempt sent and completed every request that was planned",
     "cache_zero": "Every request reported 0 cached tokens",
     "preemption_zero": "No request was preempted during any measurement",

@@ -162,6 +162,11 @@ def _arm(loaded: Loaded, name: str, arm: Arm) -> ArmPlan:
     arguments: dict[str, Any] = {**lane.arguments, **loaded.host.arguments.get(arm.lane, {}), **arm.arguments}
     depth = arm.speculation.depth if arm.speculation else 0
     if arm.speculation:
+        if _engine(loaded, arm.lane) not in ("vllm", "simulated"):
+            raise ConfigError(
+                f"config/campaigns/{loaded.name}.yaml: arms.{name}.speculation is written in vLLM's words; lane {arm.lane!r} has "
+                f"engine {lane.engine!r}. Write the arguments of that engine under arms.{name}.arguments."
+            )
         chosen = arm.speculation
         arguments["speculative-config"] = {
             "method": chosen.method,
@@ -172,7 +177,7 @@ def _arm(loaded: Loaded, name: str, arm: Arm) -> ArmPlan:
         if loaded.simulated:
             arguments["draft-depth"] = depth
     launch = {
-        "engine": "simulated" if loaded.simulated else lane.engine,
+        "engine": _engine(loaded, arm.lane),
         "launcher": "process" if loaded.simulated else lane.launcher,
         "host": loaded.host_name,
         "environment": "simulated" if loaded.simulated else lane.environment,
@@ -209,6 +214,10 @@ def _arm(loaded: Loaded, name: str, arm: Arm) -> ArmPlan:
     )
 
 
+def _engine(loaded: Loaded, lane: str) -> str:
+    return "simulated" if loaded.simulated else str(loaded.lanes[lane].engine)
+
+
 def _canary(loaded: Loaded, name: str) -> dict[str, Any]:
     """A canary suite as a session's order holds it."""
     checks = loaded.suites[name].model_dump(by_alias=True)["checks"]
@@ -228,13 +237,14 @@ def _refuse_equal_arms(loaded: Loaded, arms: tuple[ArmPlan, ...]) -> None:
 
 def _items(loaded: Loaded, arm: str, replicate: str, workloads: list[str]) -> list[Item]:
     made = []
+    engine = _engine(loaded, loaded.campaign.arms[arm].lane)
     for name in workloads:
         work = loaded.workloads[name]
         common = {
             "kind": work.kind,
             "suite": work.suite,
             "suite_sha256": loaded.suite_digests[work.suite],
-            "sampling": sampling(loaded.campaign.seed),
+            "sampling": sampling(loaded.campaign.seed, engine),
         }
         rules: dict[str, Any] = {"window": work.window}
         specs: dict[str, dict[str, Any]] = {}

@@ -52,7 +52,12 @@ class BatchPlan:
     bodies: tuple[Body, ...]
 
 
-def sampling(seed: int) -> dict[str, Any]:
+# What an engine must be asked besides: llama.cpp gives token ids in the part of an event that is for debugging, and knows its
+# penalty by another name.
+ENGINES: dict[str, dict[str, Any]] = {"llama.cpp": {"verbose": True, "return_tokens": True, "repeat_penalty": 1.0}}
+
+
+def sampling(seed: int, engine: str = "") -> dict[str, Any]:
     """Every sampling parameter, explicit, since a server's own defaults may come from the model's files."""
     return {
         "n": 1,
@@ -67,6 +72,7 @@ def sampling(seed: int) -> dict[str, Any]:
         "stream": True,
         "stream_options": {"include_usage": True},
         "return_token_ids": True,
+        **ENGINES.get(engine, {}),
     }
 
 

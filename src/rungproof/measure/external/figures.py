@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from rungproof.judge.attempt import answer_reasons
+from rungproof.judge.counters import interrupted
 from rungproof.judge.identity import divergence, minority_share
 from rungproof.judge.outcome import batch_of, result_of
 from rungproof.judge.rates import aggregate_rate
@@ -154,8 +155,8 @@ def doubts_of(
         )
     elif silent and counters.get("prefix_cache_hits") is None:
         found.append(Reason("cached tokens not reported", f"{silent} of {len(whole)} requests", "0 in each", where))
-    if counters.get("preemptions"):
-        found.append(Reason("preemption", f"{counters['preemptions']:g}", "0", where))
+    if again := interrupted(counters):
+        found.append(Reason("preemption", f"{again:g}", "0", where))
     made, ours = counters.get("generation_tokens"), sum(len(r.token_ids) or r.completion_tokens or 0 for r in results)
     if made is not None and all_complete and made != ours:
         found.append(
@@ -166,7 +167,7 @@ def doubts_of(
             Reason(
                 "no counters",
                 "preemptions and other users cannot be seen",
-                "counters of vLLM at rest in /metrics",
+                "counters of a known engine at rest in /metrics",
                 where,
             )
         )

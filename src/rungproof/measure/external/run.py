@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from rungproof import __version__
-from rungproof.judge.attempt import counter_deltas
+from rungproof.judge.counters import counter_deltas, names_of, rework
 from rungproof.measure.client import Planned, run_batch
 from rungproof.measure.external import figures
 from rungproof.measure.external.prompts import Prompts
@@ -20,11 +20,12 @@ from rungproof.records.errors import ConfigError, HostError
 from rungproof.records.files import append_synced, write_atomic
 from rungproof.records.formats import REQUEST_STATES, Input, RequestResult
 from rungproof.records.plan import Item
-from rungproof.records.requests import BatchPlan, batches, sampling
+from rungproof.records.requests import ENGINES, BatchPlan, batches, sampling
 
 SEED = 42
 WINDOW = 100  # tokens of the decode rate's window, as in a campaign
-VENDOR = ("return_token_ids", "ignore_eos", "top_k", "min_p", "repetition_penalty")  # not in OpenAI's own interface
+# Not in OpenAI's own interface.
+VENDOR = ("return_token_ids", "ignore_eos", "top_k", "min_p", "repetition_penalty", *ENGINES["llama.cpp"])
 FINAL = (400, 401, 403, 404, 405, 413, 415, 422, 501)  # the same request would be refused again
 WHY = (
     "rungproof did not launch this server, so it cannot know which settings are in force, whether its caches were empty "
@@ -34,7 +35,8 @@ WHY = (
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What to measure. Deadlines in seconds; `out`: a folder for raw files and the report, None: nothing is kept."""
+    """What to measure. Deadlines in seconds; `out`: a folder for raw files and the report, None: nothing is kept. engine: from
+    `target.find_engine`."""
 
     target: Target
     model: str
@@ -46,6 +48,7 @@ class Ask:
     deadline_s: float
     idle_s: float
     out: Path | None
+    engine: str = ""
 
     @property
     def exact_length(self) -> bool:
@@ -91,7 +94,7 @@ def measure(ask: Ask, say: Callable[[str], None]) -> Report:
 def item_of(ask: Ask, concurrency: int) -> Item:
     """The rung as an item of a ladder. An answer is degenerate below one distinct id in eight tokens, at most 16 in all."""
     spec = {
-        "kind": "ladder", "suite": ask.prompts.source, "suite_sha256": digest(ask.prompts.texts), "sampling": sampling(SEED),
+        "kind": "ladder", "suite": ask.prompts.source, "suite_sha256": digest(ask.prompts.texts), "sampling": sampling(SEED, ask.engine),
         "concurrency": concurrency, "passes": ask.passes, "tokens": ask.tokens,
     }  # fmt: skip
     rules = {"window": WINDOW, "exact": "every-pass", "shown": "last", "min_distinct": max(1, min(16, ask.tokens // 8))}
@@ -163,7 +166,7 @@ def _run(ask: Ask, item: Item, lines: list[raw.Line], say: Callable[[str], None]
 def _counters(base: str, when: str) -> raw.Metrics:
     """A server that shows no counters is not waited for: they cannot come to rest."""
     first = read_metrics(base, when, settle_s=0.0)
-    return read_metrics(base, when) if "vllm:" in first.text else first
+    return read_metrics(base, when) if names_of(first.text) else first
 
 
 def _final(requests: Sequence[raw.Request], results: Sequence[RequestResult]) -> _Stop | None:
@@ -187,6 +190,8 @@ def _rung(ask: Ask, item: Item, lines: Sequence[raw.Line]) -> RungReport:
     identity = figures.identity_of(results, ask.plain)
     passes = tuple(figures.pass_figures(b, results, identity) for b in made if b.batch.startswith(figures.PASS))
     counters = counter_deltas(lines)
+    if "preemptions" not in counters:
+        counters["reworked_tokens"] = rework(counters, results)
     shown = passes[-1] if len(passes) == ask.passes and all(p.aggregate is not None for p in passes) else None
     doubts = figures.doubts_of(item, results, counters, complete) if results else ()
     path = raw_path(ask.out, item) if ask.out is not None and lines else None

@@ -1,6 +1,7 @@
 """Where a server that already runs is found, and which model it serves."""
 
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 import requests
@@ -56,7 +57,20 @@ def find_model(target: Target) -> str:
     return names[0]
 
 
+def find_engine(target: Target) -> str:
+    """The engine that wants to be asked in its own way for token ids, as far as /v1/models tells; "" for any other."""
+    try:
+        owners = [item.get("owned_by") for item in _listing(f"{target.base}/v1/models")]
+    except ServerError:
+        return ""
+    return "llama.cpp" if "llamacpp" in owners else ""
+
+
 def _listed(where: str) -> list[str]:
+    return [str(item["id"]) for item in _listing(where) if isinstance(item.get("id"), str)]
+
+
+def _listing(where: str) -> list[dict[str, Any]]:
     remedy = "check --url, or name the model with --model NAME"
     with requests.Session() as session:
         session.trust_env = False
@@ -74,7 +88,7 @@ def _listed(where: str) -> list[str]:
     listed = value.get("data") if isinstance(value, dict) else None
     if not isinstance(listed, list):
         raise ServerError(f"{where}: the answer holds no list `data`; expected a list of models; {remedy}")
-    return [str(item["id"]) for item in listed if isinstance(item, dict) and isinstance(item.get("id"), str)]
+    return [item for item in listed if isinstance(item, dict)]
 
 
 def _cause(error: BaseException) -> str:

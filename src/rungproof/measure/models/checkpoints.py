@@ -24,11 +24,12 @@ from rungproof.records.errors import EvidenceError, SetupError
 FORMAT = "rungproof.model/1"
 TOKENS_FORMAT = "rungproof.tokens/1"
 MANIFEST = "manifest.json"
-RECIPES = ("smollm2_dequantise", "tiny_llama", "w4a16")
-FROM_LOCK = ("smollm2_dequantise",)  # the others start from a made checkpoint
-DISK_MB = {"smollm2_dequantise": 700, "tiny_llama": 120, "w4a16": 250}
+RECIPES = ("smollm2_dequantise", "smollm2_gguf", "tiny_llama", "w4a16")
+FROM_LOCK = ("smollm2_dequantise", "smollm2_gguf")  # the others start from a made checkpoint
+DISK_MB = {"smollm2_dequantise": 700, "smollm2_gguf": 400, "tiny_llama": 120, "w4a16": 250}
 SAID = {
     "smollm2_dequantise": "93 MB to download, 273 MB on disk when done, about one minute",
+    "smollm2_gguf": "93 MB to download, 98 MB on disk when done, some seconds",
     "tiny_llama": "nothing to download, 57 MB on disk when done, about ten seconds",
     "w4a16": "nothing to download, 117 MB on disk when done, about ten seconds",
 }
@@ -202,7 +203,8 @@ def _download(lock: Path, python: Path, work: Path, log: Path) -> Path:
 
 
 def _check_made(files: Mapping[str, str], made: Path) -> None:
-    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+    weights = "model.gguf" if "model.gguf" in files else "model.safetensors"
+    for name in ("config.json", weights, "tokenizer.json"):
         if name not in files:
             raise SetupError(f"{made}: the recipe wrote no {name}; found {', '.join(files) or 'nothing'}. See the log.")
     for name in files:

@@ -1,6 +1,8 @@
 """What the running server is: engine, interpreter, packages, model, command, as found and not as asked."""
 
+import hashlib
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -14,6 +16,7 @@ from rungproof.records.formats import Knob
 
 ASK = """import json, sys, sysconfig as s
 print(json.dumps([sys.version.split()[0], s.get_path("purelib"), s.get_path("platlib")]))"""
+OURS = re.compile(r"lib(ggml|llama|mtmd)")
 DIST_INFO = re.compile(r"(.+)-([^-]+)\.dist-info")
 
 
@@ -44,6 +47,29 @@ def packages(folders: list[Path]) -> dict[str, str]:
         for found in sorted(folder.glob("*.dist-info")):
             if match := DIST_INFO.fullmatch(found.name):
                 made[re.sub(r"[-_.]+", "-", match[1]).lower()] = match[2]
+    return made
+
+
+def programs(pid: int, proc: Path = Path("/proc")) -> dict[str, str]:
+    """Name -> sha256 of a native server's program and of the libraries that came with it (in its folder, or llama.cpp's own).
+
+    {} where the process shows nothing. Works for a container's process too, whose files lie under /proc/<pid>/root.
+    """
+    root = proc / str(pid) / "root"
+    try:
+        own = os.readlink(proc / str(pid) / "exe")
+        mapped = (proc / str(pid) / "maps").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return {}
+    shared = sorted(set(re.findall(r"(/\S+\.so[.\d]*)$", mapped, re.MULTILINE)))
+    mine = [path for path in shared if Path(path).parent == Path(own).parent or OURS.match(Path(path).name)]
+    made: dict[str, str] = {}
+    for path in (own, *mine):
+        try:
+            with (root / path.lstrip("/")).open("rb") as file:
+                made[Path(path).name] = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError:
+            return {}
     return made
 
 
@@ -92,14 +118,25 @@ def version_knobs(engine: Engine, identity: dict[str, Any]) -> tuple[Knob, ...]:
 
 
 def describe(
-    order: Order, engine: Engine, url: str, model: str, argv: list[str], log: str, runtime: tuple[str, list[Path]]
+    order: Order,
+    engine: Engine,
+    url: str,
+    model: str,
+    argv: list[str],
+    log: str,
+    runtime: tuple[str, list[Path]],
+    pid: int,
 ) -> dict[str, Any]:
-    """The identity that goes into server.json. url, model, argv: of the running server; `runtime`: from `interpreter`."""
+    """The identity that goes into server.json. url, model, argv, pid: of the running server; `runtime`: from `interpreter`.
+
+    A server without Python packages is known by the digests of its program and libraries."""
+    installed = packages(runtime[1])
     return {
         "engine": engine.name,
         "engine_version": engine_version(url, engine.version_at),
         "python": runtime[0],
-        "packages": packages(runtime[1]),
+        "packages": installed,
+        **({} if installed else {"programs": programs(pid)}),
         "model": order.model_identity,
         "argv": portable_command(argv, order, model),
         **{key: portable(value, order, model) for key, value in engine.log_identity(log).items()},

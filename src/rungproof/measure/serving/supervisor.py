@@ -140,7 +140,8 @@ class Supervisor:
         order = self.order
         text, whole = census.read_log(self.places.server_log)
         self.identity = (
-            identity.describe(order, engine, server.url, server.model, server.argv, text, runtime) | server.facts()
+            identity.describe(order, engine, server.url, server.model, server.argv, text, runtime, server.pid)
+            | server.facts()
         )
         self.knobs = tuple(
             knobs.portable(knob, order)

@@ -4,13 +4,12 @@ import time
 
 import requests
 
+from rungproof.judge.counters import ENGINES, names_of
 from rungproof.judge.prometheus import counters
 from rungproof.records.raw import Metrics
 
 SETTLE_S = 5.0  # longest wait for counters to stand still [s]
 EVERY_S = 0.05
-RUNNING = "vllm:num_requests_running"
-WATCHED = ("vllm:generation_tokens_total", "vllm:prompt_tokens_total", RUNNING)
 
 
 def read_metrics(url: str, when: str, settle_s: float = SETTLE_S, busy_s: float = 0.0) -> Metrics:
@@ -31,10 +30,11 @@ def read_metrics(url: str, when: str, settle_s: float = SETTLE_S, busy_s: float 
                 return Metrics(when=when, at_ns=time.monotonic_ns(), settled=False, text=text)  # type: ignore[arg-type]
             text = got
             now = counters(text)
-            watched = [now.get(name) for name in WATCHED]
-            if now and watched == last and not now.get(RUNNING):
+            names = names_of(text) or ENGINES["vllm"]
+            watched = [now.get(name) for name in names.watched]
+            if now and watched == last and not now.get(names.running):
                 return Metrics(when=when, at_ns=time.monotonic_ns(), settled=True, text=text)  # type: ignore[arg-type]
-            if now.get(RUNNING):
+            if now.get(names.running):
                 quiet_since = time.monotonic()
                 late = quiet_since - begun > max(settle_s, busy_s)
             else:

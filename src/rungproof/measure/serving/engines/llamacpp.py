@@ -1,6 +1,7 @@
-"""llama.cpp's server. Its log states the context in force line by line: "llama_context: n_ctx = 8192".
+"""llama.cpp's server. At verbosity 4 its log states the context in force line by line: "llama_context: n_ctx = 8192".
 
-It gives no token ids with a completion, so nothing measured on it can be proven identical: its points stay withheld.
+Its completions give token ids only where a request asks it to be verbose (records.requests). A token that ends inside a
+character comes with the next one, and then the ids are fewer than the usage says: such a request is refused, not guessed.
 """
 
 import re
@@ -14,27 +15,29 @@ from rungproof.records.errors import HostError
 from rungproof.records.formats import Knob
 
 STATED = re.compile(r"^.*?llama_context:\s+(\w+)\s*=\s*(\S+)\s*$", re.MULTILINE)
-BUILD = re.compile(r"^build: (\d+ \(\w+\))", re.MULTILINE)
+BUILD = re.compile(r"\bbuild:? (\d+) \((\w+)\)")
+FEATURES = re.compile(r"system_info: .*?\| (CPU : .*?)[| ]*$", re.MULTILINE)
 DEVICE = re.compile(r"using device (\w+)")
 # Our argument: its name in the log, where the value is comparable as text.
 NAMES = {"batch-size": "n_batch", "ubatch-size": "n_ubatch", "parallel": "n_seq_max", "ctx-size": "n_ctx"}
+PHASES = (
+    (r"loading model", "loading the model"),
+    (r"llama_context: ", "making room for the cache"),
+    (r"listening on", "answering its first request"),
+)
+
+
+def program(order: Order) -> str:
+    """The server's program."""
+    return str(order.launch.get("program") or "llama-server")
 
 
 def argv(order: Order, model: str, port: int) -> list[str]:
-    """Its command line. Raises HostError if the model's folder does not hold exactly one GGUF file."""
-    program = str(order.launch.get("program") or "llama-server")
-    fixed = [
-        program,
-        "--model",
-        str(_file(order.model_path)),
-        "--alias",
-        model,
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(port),
-    ]
-    return [*fixed, *render(order.arguments)]
+    """Its command line; without --metrics it counts nothing. Raises HostError if the model's folder does not hold exactly one
+    GGUF file."""
+    fixed = [program(order), "--model", str(_file(order.model_path)), "--alias", model]
+    shown = ["--metrics", "--log-verbosity", "4"]
+    return [*fixed, "--host", "127.0.0.1", "--port", str(port), *shown, *render(order.arguments)]
 
 
 def _file(folder: str) -> Path:
@@ -65,15 +68,16 @@ def stated(log: str) -> dict[str, str]:
 
 
 def log_identity(log: str) -> dict[str, str]:
-    """Build and devices, each only if the log states it."""
+    """Build, devices and what its processor code was built for, each only if the log states it."""
     made: dict[str, str] = {}
     if build := BUILD.search(log):
-        made["engine_version_logged"] = build[1]
-    if found := sorted(set(DEVICE.findall(log))):
-        made["kernel"] = f"devices {', '.join(found)}"
-    return made
+        made["engine_version_logged"] = f"b{build[1]}-{build[2]}"
+    kernels = [f"devices {', '.join(found)}"] if (found := sorted(set(DEVICE.findall(log)))) else []
+    if features := FEATURES.search(log):
+        kernels.append(features[1])
+    return made | ({"kernel": "; ".join(kernels)} if kernels else {})
 
 
 ENGINE = Engine(
-    "llama.cpp", argv, lambda order: str(order.launch.get("program") or "llama-server"), (), log_knobs, log_identity, stated,
+    "llama.cpp", argv, program, (), log_knobs, log_identity, stated, render, ("/props", "build_info"), (), PHASES,
 )  # fmt: skip

@@ -1,0 +1,45 @@
+"""What a plan asks of an engine in its own words."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from plan.test_workloads import root_with
+from rungproof.config.load import load
+from rungproof.plan.resolve import resolve
+from rungproof.records.errors import ConfigError
+from rungproof.records.requests import sampling
+
+LANE = "smollm2-q4_1-llamacpp"
+
+
+def other_engine(tmp_path: Path, **arm: object) -> Path:
+    """A root whose campaign has one arm, on llama.cpp."""
+    root = root_with(
+        tmp_path, ladder={"kind": "ladder", "suite": "ladder-v1", "rungs": [1], "passes": 1, "tokens": 32, "window": 16}
+    )
+    path = root / "config/campaigns/made.yaml"
+    campaign = yaml.safe_load(path.read_text())
+    sessions = [{"arm": "base", "replicate": "a", "workloads": ["ladder"]}]
+    campaign |= {"host": "cpu", "arms": {"base": {"title": "t", "lane": LANE, **arm}}, "sessions": sessions}
+    path.write_text(yaml.safe_dump(campaign))
+    return root
+
+
+def test_an_engine_is_asked_for_token_ids_in_its_own_way(tmp_path: Path) -> None:
+    """llama.cpp's bodies hold what it needs; vLLM's are as they were, so that no old digest changes."""
+    plan = resolve(load(other_engine(tmp_path), "made"), frozenset())
+    assert {key: plan.items[0].spec["sampling"][key] for key in ("verbose", "return_tokens")} == {
+        "verbose": True,
+        "return_tokens": True,
+    }
+    assert sampling(42, "vllm") == sampling(42, "simulated") == sampling(42)
+    assert "verbose" not in sampling(42)
+
+
+def test_drafts_in_vllm_s_words_are_refused_for_another_engine(tmp_path: Path) -> None:
+    """They would be written as an argument that the engine does not have."""
+    drafts = {"method": "ngram", "depth": 3, "prompt_lookup_max": 4, "prompt_lookup_min": 2}
+    with pytest.raises(ConfigError, match=r"arms\.base\.speculation is written in vLLM's words.*'llama\.cpp'"):
+        resolve(load(other_engine(tmp_path, speculation=drafts), "made"), frozenset())
