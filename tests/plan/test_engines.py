@@ -15,21 +15,25 @@ LANE = "smollm2-q4_1-llamacpp"
 
 
 def other_engine(tmp_path: Path, **arm: object) -> Path:
-    """A root whose campaign has one arm, on llama.cpp."""
+    """A root whose campaign has two arms on llama.cpp; `arm`: keys of the second."""
     root = root_with(
         tmp_path, ladder={"kind": "ladder", "suite": "ladder-v1", "rungs": [1], "passes": 1, "tokens": 32, "window": 16}
     )
     path = root / "config/campaigns/made.yaml"
     campaign = yaml.safe_load(path.read_text())
-    sessions = [{"arm": "base", "replicate": "a", "workloads": ["ladder"]}]
-    campaign |= {"host": "cpu", "arms": {"base": {"title": "t", "lane": LANE, **arm}}, "sessions": sessions}
+    sessions = [{"arm": name, "replicate": "a", "workloads": ["ladder"]} for name in ("base", "more")]
+    campaign |= {
+        "host": "cpu",
+        "arms": {"base": {"title": "b", "lane": LANE}, "more": {"title": "m", "lane": LANE, **arm}},
+        "sessions": sessions,
+    }
     path.write_text(yaml.safe_dump(campaign))
     return root
 
 
 def test_an_engine_is_asked_for_token_ids_in_its_own_way(tmp_path: Path) -> None:
     """llama.cpp's bodies hold what it needs; vLLM's are as they were, so that no old digest changes."""
-    plan = resolve(load(other_engine(tmp_path), "made"), frozenset())
+    plan = resolve(load(other_engine(tmp_path, arguments={"threads": 1}), "made"), frozenset())
     assert {key: plan.items[0].spec["sampling"][key] for key in ("verbose", "return_tokens")} == {
         "verbose": True,
         "return_tokens": True,
@@ -41,5 +45,5 @@ def test_an_engine_is_asked_for_token_ids_in_its_own_way(tmp_path: Path) -> None
 def test_drafts_in_vllm_s_words_are_refused_for_another_engine(tmp_path: Path) -> None:
     """They would be written as an argument that the engine does not have."""
     drafts = {"method": "ngram", "depth": 3, "prompt_lookup_max": 4, "prompt_lookup_min": 2}
-    with pytest.raises(ConfigError, match=r"arms\.base\.speculation is written in vLLM's words.*'llama\.cpp'"):
-        resolve(load(other_engine(tmp_path, speculation=drafts), "made"), frozenset())
+    with pytest.raises(ConfigError, match=r"arms\.more\.speculation is written in vLLM's words.*'llama\.cpp'"):
+        resolve(load(other_engine(tmp_path, oracle="base", speculation=drafts), "made"), frozenset())
