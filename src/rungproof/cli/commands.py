@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rungproof.cli import doctor, env, from_command, host, inspect, lane, measure, selftest, tokens
+from rungproof.cli import compare, doctor, env, from_command, host, inspect, lane, measure, selftest, tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +145,22 @@ the server environment's Python: each emitted token must be the likeliest, or wi
         ("rungproof verify results/campaign_v2", "rungproof verify --tokens results/campaign_v2 --arm w4a16"),
         _verified,
         inspect.verify,
+    ),
+    Command(
+        ("compare",),
+        "packs beside each other: what differs, then ratios",
+        """\
+Set packs, or results folders, beside the first one: conditions that differ come first, then each
+rate with its ratio and what its fresh servers allow to say. A rate is compared only where both
+are qualified, with the same suite under the same rules, on one class of host; all else is told
+with the reason. Exit code 1 where not one rate could be compared.
+""",
+        (
+            "rungproof compare reports/campaign_v2/0123456789ab reports/campaign_v2/ba9876543210",
+            "rungproof compare results/one results/two --pair base=base-new --out compared",
+        ),
+        compare.add_options,
+        compare.run,
     ),
     Command(
         ("doctor",),

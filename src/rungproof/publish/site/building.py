@@ -72,6 +72,9 @@ def site_files(found: Found) -> Iterator[tuple[str, bytes]]:
         for choice in made[facet.key]:
             rows = [row for row in claims if facet.value(row) == choice.value]
             yield from _list(common, rows, facet.key, f"{facet.title}: {choice.value}", choice.page, choice.value)
+        every = made[facet.key]
+        title = f"{facet.title}: every value"
+        yield f"{OWN}/every-{facet.key}.html", _page("site_facet.html.j2", common, "../", title=title, listed=every)
     for study in sorted({pack.study for pack in found.packs}):
         yield _study(common, study, [pack for pack in found.packs if pack.study == study])
     aside = [pack for status in ASIDE for pack in found.packs if pack.status == status]

@@ -1,6 +1,5 @@
 """What lies under `reports/`: one entry a pack, read without trust; what cannot be read is told and stops nothing else."""
 
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from rungproof.judge.standing import standing
 from rungproof.publish.log import KEYS, Log, read_log
 from rungproof.publish.pack.files import PROOF
 from rungproof.publish.pack.statements import proof_lines, publisher_of
+from rungproof.publish.reading import listed, read_bounded
 from rungproof.records.codec import build, load_json, parse, sha256
 from rungproof.records.errors import EvidenceError
 from rungproof.records.formats import Point
@@ -21,7 +21,6 @@ from rungproof.records.plan import Plan
 from rungproof.records.standing import Standing
 from rungproof.records.summary import ArmInfo, Headline
 
-MAX_BYTES = 64 * 2**20  # a summary above this is not one of ours
 MAX_CONFIG = 2**20
 ID_DIGITS = 12
 OWN = "_site"  # no study can have this name
@@ -135,13 +134,13 @@ def _folders(reports: Path) -> list[Path]:
 
 
 def _pack(folder: Path, log: Log) -> PackEntry:
-    manifest = _bytes(folder / "MANIFEST.sha256")
+    manifest = read_bounded(folder / "MANIFEST.sha256")
     if sha256(manifest)[:ID_DIGITS] != folder.name:
         raise EvidenceError(
             f"{folder}: its name is not the beginning of its manifest's sha256 (found {sha256(manifest)[:ID_DIGITS]}); the pack was changed"
         )
-    data = _bytes(folder / "summary.json")
-    if not _listed(manifest, "summary.json", sha256(data)):
+    data = read_bounded(folder / "summary.json")
+    if not listed(manifest, "summary.json", data):
         raise EvidenceError(f"{folder}/summary.json: is not the file that the manifest names; the pack was changed")
     held = load_json(data, f"{folder}/summary.json")
     where = f"{folder}/summary.json"
@@ -170,34 +169,14 @@ def _is(held: Mapping[str, Any], key: str, kind: type[R], where: str) -> R:
     return value
 
 
-def _bytes(path: Path, most: int = MAX_BYTES) -> bytes:
-    """A plain file's bytes; a link, a device or a huge file is refused before it is read."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as error:
-        raise EvidenceError(f"{path}: cannot be read ({error.strerror})") from error
-    with os.fdopen(handle, "rb") as file:
-        try:
-            data = file.read(most + 1)
-        except OSError as error:
-            raise EvidenceError(f"{path}: cannot be read ({error.strerror})") from error
-    if len(data) > most:
-        raise EvidenceError(f"{path}: more than {most} bytes; refused")
-    return data
-
-
-def _listed(manifest: bytes, name: str, digest: str) -> bool:
-    return f"{digest}  {name}".encode() in manifest.split(b"\n")
-
-
 def _standing(folder: Path, points: Sequence[Point], manifest: bytes) -> Standing:
     """The state that the proof's lines give, every signature checked; what the pack's own page says of itself is not asked."""
-    proof = _bytes(folder / PROOF) if (folder / PROOF).exists() else b""
+    proof = read_bounded(folder / PROOF) if (folder / PROOF).exists() else b""
     publisher, public = publisher_of(folder)
     lines = [line for _, line in proof_lines(proof, public, folder.parents[1] / KEYS)]
     claimed: tuple[str, ...] = ()
     if any(line.kind in ("replay", "recompute") for line in lines):  # nothing else asks for the plan, which is large
-        claimed = claimed_items(parse(Plan, _bytes(folder / "plan.json"), f"{folder}/plan.json"), points)
+        claimed = claimed_items(parse(Plan, read_bounded(folder / "plan.json"), f"{folder}/plan.json"), points)
     return standing([line for line in lines if line.kind != "page"], sha256(manifest), publisher, claimed)
 
 
@@ -260,7 +239,7 @@ def _model_key(folder: Path, model: str, key: str) -> str:
     if "/" in model or not path.is_file():
         return ""
     try:
-        text = _bytes(path, 64 * 1024).decode("utf-8")
+        text = read_bounded(path, 64 * 1024).decode("utf-8")
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text, yaml.SafeLoader)):
             return ""  # aliases of aliases can be made to fill the memory; no file of ours has any
         value = yaml.safe_load(text)
@@ -274,8 +253,8 @@ def config_text(reports: Path, pack: PackEntry, path: str) -> str:
     """A configuration file as the pack carries it; "" where it cannot be read, or is not the one that the manifest names."""
     name = f"plan/inputs/config/{path}"
     try:
-        data = _bytes(reports / pack.folder / name, MAX_CONFIG)
-        listed = _listed(_bytes(reports / pack.folder / "MANIFEST.sha256"), name, sha256(data))
+        data = read_bounded(reports / pack.folder / name, MAX_CONFIG)
+        known = listed(read_bounded(reports / pack.folder / "MANIFEST.sha256"), name, data)
     except EvidenceError:
         return ""
-    return data.decode("utf-8", "replace") if listed else ""
+    return data.decode("utf-8", "replace") if known else ""

@@ -45,8 +45,13 @@ def steps(before: Moment, pack: PackEntry, arm: ArmEntry) -> tuple[str, ...]:
 
 
 def changed(old: Mapping[str, object], new: Mapping[str, object]) -> tuple[str, ...]:
-    """Keys of two launches that differ, each with both values."""
+    """Keys of two launches that differ, each with both values, in words; at most SHOWN of them."""
+    found = differing(old, new)
+    told = [f"{key}: {a[:80]} → {b[:80]}" for key, a, b in found[:SHOWN]]
+    return tuple(told + ([f"and {len(found) - SHOWN} keys more"] if len(found) > SHOWN else []))
+
+
+def differing(old: Mapping[str, object], new: Mapping[str, object]) -> list[tuple[str, str, str]]:
+    """(key, old value, new value) of every key of two launches that differs."""
     a, b = dict(flat(old)), dict(flat(new))
-    keys = [key for key in sorted({*a, *b}) if a.get(key) != b.get(key)]
-    told = [f"{key}: {a.get(key, 'none')[:80]} → {b.get(key, 'none')[:80]}" for key in keys[:SHOWN]]
-    return tuple(told + ([f"and {len(keys) - SHOWN} keys more"] if len(keys) > SHOWN else []))
+    return [(key, a.get(key, "none"), b.get(key, "none")) for key in sorted({*a, *b}) if a.get(key) != b.get(key)]

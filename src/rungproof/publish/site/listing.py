@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rungproof.publish.site.found import ArmEntry, PackEntry
 
-PAGE_ROWS = 100  # rows of one page: about 60 kB
+PAGE_ROWS = 80  # rows of one page: about 100 kB
 RADIOS = 16  # a facet with more values on one page is filtered by its own pages alone
 _UNSAFE = re.compile(r"[^a-z0-9._-]+")
 
