@@ -6,8 +6,8 @@ import pytest
 
 from rungproof.judge import behind
 from rungproof.records.environment import Energy, Environment
-from rungproof.records.formats import Point
-from rungproof.records.summary import StrictRow
+from rungproof.records.formats import Agreement, Collision, CopyGroup, Point, Verdict
+from rungproof.records.summary import StrictRow, View
 
 
 def row(kind: str, prompt: str, rate: float | None, seat: str = "a") -> StrictRow:
@@ -61,6 +61,16 @@ def test_drafts_count_sound_points_and_name_where_none_was_accepted() -> None:
     assert (profile.none_at, profile.fewest_distinct) == ((512.0,), 5)
     (silent,) = behind.profiles([point(512.0, "qualified", draft_tokens=True)])
     assert (silent.drafted, silent.accepted_share, silent.fewest_distinct) == (None, None, None)
+
+
+def test_the_view_without_an_oracle_is_counted() -> None:
+    """Counts follow from the names that a verdict holds; a verdict without such a view has no row."""
+    copies = (CopyGroup("pass-1", ("p1", "p2"), 2), CopyGroup("pass-2", ("p1", "p2"), 1))
+    agreement = Agreement(8, 24, ("p03", "p04"), ("p05",), (), copies, (Collision("p1", "b", "p2", "b"),))
+    verdict = Verdict(
+        "g", "ladder_rung", "t", "withheld", 1, 2, 1, 2, None, (), (), (), None, (), (), agreement=agreement
+    )
+    assert behind.views([verdict, replace(verdict, gate="other", agreement=None)]) == (View("g", 8, 2, 1, 0, 2, 1, 1),)
 
 
 def test_every_state_is_counted_also_those_without_a_point() -> None:

@@ -77,6 +77,7 @@ def filled(summary: Summary) -> Summary:
     return replace(
         summary, tally=behind.tally(summary.points), gates_off=off, client_wait_share=behind.longest_wait(summary.points),
         medians=behind.seat_medians(summary.strict), profiles=behind.profiles(summary.points), sessions=sessions,
+        views=behind.views(summary.verdicts),
     )  # fmt: skip
 
 

@@ -10,8 +10,8 @@ from typing import get_args
 
 from rungproof.judge.stats import median
 from rungproof.records.environment import Environment
-from rungproof.records.formats import ClientCheck, Point, PointState
-from rungproof.records.summary import ClassMedian, Profile, SeatMedians, StrictRow
+from rungproof.records.formats import ClientCheck, Point, PointState, Verdict
+from rungproof.records.summary import ClassMedian, Profile, SeatMedians, StrictRow, View
 
 SOUND = ("qualified", "withheld")
 
@@ -70,6 +70,18 @@ def _profile(arm: str, workload: str, metric: str, points: Sequence[Point]) -> P
     return Profile(
         arm, workload, metric, drafted if known else None, accepted if known else None,
         accepted / drafted if drafted else None, tuple(x for x, _, a in known if not a), min(distinct, default=None),
+    )  # fmt: skip
+
+
+def views(verdicts: Iterable[Verdict]) -> tuple[View, ...]:
+    """The view without an oracle of every gate that has one."""
+    return tuple(
+        View(
+            v.gate, a.prompts, len(a.bistable), len(a.unstable), len(a.oracle_minority), len(a.copies),
+            sum(group.answers > 1 for group in a.copies), len(a.collisions),
+        )
+        for v in verdicts
+        if (a := v.agreement) is not None
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rungproof.judge.behind import finer, longest_wait, profiles, seat_medians, tally, watts
+from rungproof.judge.behind import finer, longest_wait, profiles, seat_medians, tally, views, watts
 from rungproof.judge.gates import judge_gate
 from rungproof.judge.numbers import UNITS, value_of
 from rungproof.judge.points import Findings, points_of
@@ -63,7 +63,7 @@ def summarise(findings: Findings, sessions: Sequence[SessionFacts]) -> Summary:
         missing=_missing(findings, points), lock_sha256=digest(plan), ratios=tuple(_ratios(plan, headlines)),
         unjudged=unjudged, margins=margin_rows(findings), tally=tally(points),
         gates_off=len(unjudged) + sum(v.state != "qualified" for v in findings.verdicts.values()),
-        client_wait_share=longest_wait(points), medians=seat_medians(strict), profiles=profiles(points),
+        client_wait_share=longest_wait(points), medians=seat_medians(strict), profiles=profiles(points), views=views(findings.verdicts.values()),
     )  # fmt: skip
 
 
@@ -149,6 +149,8 @@ def _rules(plan: Plan) -> dict[str, Any]:
     """What was fixed before the run, a workload each."""
     suites = {name: [a.name for a in plan.arms if a.canary == name] for name in plan.canaries}
     made: dict[str, Any] = {"seed": plan.seed, "canary suite of arms": suites}
+    if plan.stopping:
+        made["stopping"] = dict(plan.stopping)
     for item in plan.items:
         work = made.setdefault(item.workload, {"kind": item.spec["kind"], "suite": item.spec["suite"]})
         for key in ("cap", "tokens", "passes", "stagger_ms", "copies", "prompts", "repeats"):

@@ -3,9 +3,12 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from markupsafe import Markup
+
 from rungproof.judge.stats import needed
-from rungproof.publish.pages.identity import ALIGNMENTS, WANTED, margin_words, view_words
-from rungproof.publish.pages.text import bound_words, count_of
+from rungproof.publish.pages.claimed import Claims
+from rungproof.publish.pages.identity import ALIGNMENTS, WANTED, tie_words, view_words
+from rungproof.publish.pages.text import bound_words, count_of, plain_words
 from rungproof.publish.passes import passes_of, rule_words
 from rungproof.records.errors import ConfigError
 from rungproof.records.formats import Divergence, Point, Verdict
@@ -64,11 +67,17 @@ def explain(summary: Summary, name: str) -> list[str]:
     (point,) = found
     verdicts = [v for v in summary.verdicts if name in v.guards]
     against = [v for v in verdicts if name in v.stops]
+    claims = Claims(summary)
+    views = view_words(summary, claims)
     lines = list(_state(point))
     for verdict in against:
-        lines += _against(verdict)
+        lines += _against(verdict, views.get(verdict.gate, ()))
     stopping = {v.gate for v in against}
-    lines += [f"how close: {margin_words(row)}" for row in summary.margins if row.gate in stopping][:SHOWN]
+    lines += [
+        f"how close: {plain_words(tie_words(claims, i, row))}"
+        for i, row in enumerate(summary.margins)
+        if row.gate in stopping
+    ][:SHOWN]
     lines += _elsewhere(summary, point, against)
     probed = any(row.gate in stopping for row in summary.margins)
     return lines + [line for line in _remedies(point, against) if not (probed and "tie probe" in line)]
@@ -87,7 +96,7 @@ def _state(point: Point) -> Iterator[str]:
     yield from (f"  why: {reason}" for reason in point.reasons)
 
 
-def _against(verdict: Verdict) -> Iterator[str]:
+def _against(verdict: Verdict, views: Sequence[Markup]) -> Iterator[str]:
     """Where the outputs of one gate left their oracle, and what they say without it."""
     yield f"gate {verdict.gate} ({verdict.title}): {verdict.state}"
     if verdict.n:
@@ -101,8 +110,7 @@ def _against(verdict: Verdict) -> Iterator[str]:
     often = Counter(prompt_key(d.site) for d in verdict.divergences)
     if often:
         yield "  by prompt: " + ", ".join(f"{site} {count} times" for site, count in often.most_common(SHOWN))
-    if verdict.agreement:
-        yield from (f"  without an oracle: {words}" for words in view_words(verdict.agreement))
+    yield from (f"  without an oracle: {plain_words(words)}" for words in views)
 
 
 def _wanted(verdict: Verdict) -> str:

@@ -190,6 +190,24 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
+class View:
+    """What the outputs of one gate say without an oracle, in numbers (`Agreement` in formats.py has the names).
+
+    bistable, unstable, minority: prompts with two different outputs, with more, and whose oracle's output is not the most common
+    one; groups, split: groups of byte-identical requests in one batch, and those with different outputs; collisions: pairs.
+    """
+
+    gate: str
+    prompts: int
+    bistable: int
+    unstable: int
+    minority: int
+    groups: int
+    split: int
+    collisions: int
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryRow:
     """One attempt of one item, whether or not it is the one accepted; k of n identical to its oracle, where it has its own."""
 
@@ -241,4 +259,5 @@ class Summary:
     client_wait_share: float | None = None
     medians: tuple[SeatMedians, ...] = ()
     profiles: tuple[Profile, ...] = ()
+    views: tuple[View, ...] = ()
     format: Literal["rungproof.summary/1"] = "rungproof.summary/1"

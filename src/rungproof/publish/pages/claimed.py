@@ -25,12 +25,15 @@ class Claims:
         self._plain = plain(summary)
         self._points = {point.id: index for index, point in enumerate(summary.points)}
 
-    def at(self, *path: str | int, form: str = "", none: Markup = NONE) -> Markup:
-        """The number at a place in the summary. Raises KeyError, IndexError or TypeError where there is no such place."""
+    def at(self, *path: str | int, form: str = "", state: str = "qualified") -> Markup:
+        """The number at a place in the summary; `state`: of the point that it belongs to.
+
+        Raises KeyError, IndexError or TypeError where there is no such place.
+        """
         value = self.value(*path)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            return none
-        return data(value, pointer(path), form)
+            return NONE
+        return data(value, pointer(path), form, state)
 
     def value(self, *path: str | int) -> Any:
         """What stands at a place in the summary."""
@@ -45,7 +48,7 @@ class Claims:
 
     def of(self, point: Point, *path: str | int, form: str = "") -> Markup:
         """Another number of a point, such as one of its detail."""
-        return self.at(*self.path(point, *path), form=form)
+        return self.at(*self.path(point, *path), form=form, state=point.state)
 
     def linked(self, point: Point, *path: str | int) -> Markup:
         """The value of a point, or another number of it, as a link to its first raw file."""

@@ -1,6 +1,6 @@
 """Identity on the page: where outputs left their oracle, what the outputs say without one, and what a better bound would take."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -10,7 +10,7 @@ from rungproof.publish.pages.claimed import Claims
 from rungproof.publish.pages.text import visible
 from rungproof.records.formats import Agreement, Divergence, Verdict
 from rungproof.records.shown import percent_down
-from rungproof.records.summary import MarginRow, Summary
+from rungproof.records.summary import MarginRow, Summary, View
 
 WANTED = (0.95, 0.99)  # bounds for which the page tells what they would take
 ROW_LIMIT, NAME_LIMIT = 60, 8
@@ -59,43 +59,38 @@ def _ids(ids: Sequence[int], first: int | None) -> str:
     return " ".join(map(str, ids)) or (str(first) if first is not None else "the end")
 
 
-def views(verdicts: Sequence[Verdict]) -> list[tuple[str, tuple[str, ...]]]:
-    """(gate, what its outputs say without an oracle) of every gate whose outputs say anything."""
-    return [(v.gate, words) for v in verdicts if v.agreement and (words := view_words(v.agreement))]
+def view_words(summary: Summary, claims: Claims) -> dict[str, tuple[Markup, ...]]:
+    """Gate -> what its outputs say without an oracle, a sentence each; gates whose outputs all agree are left out."""
+    agreed = {v.gate: v.agreement for v in summary.verdicts if v.agreement}
+    made = {view.gate: tuple(_view(claims, i, view, agreed[view.gate])) for i, view in enumerate(summary.views)}
+    return {gate: words for gate, words in made.items() if words}
 
 
-def view_words(view: Agreement) -> tuple[str, ...]:
-    """Sentences on prompts with several outputs, oracles in the minority, copies, and outputs of two prompts; none where all agree."""
-    made = []
+def _view(claims: Claims, place: int, view: View, names: Agreement) -> Iterator[Markup]:
+    """Sentences on prompts with several outputs, oracles in the minority, copies, and outputs of two prompts."""
+    count = {
+        name: claims.at("views", place, name)
+        for name in ("prompts", "bistable", "unstable", "groups", "split", "collisions")
+    }
+    of = Markup("{} of {} prompts gave ")
     if view.bistable:
-        made.append(
-            f"{len(view.bistable)} of {view.prompts} prompts gave two different outputs: {_names(view.bistable)}"
+        yield of.format(count["bistable"], count["prompts"]) + Markup("two different outputs: {}").format(
+            _names(names.bistable)
         )
     if view.unstable:
-        made.append(f"{len(view.unstable)} of {view.prompts} prompts gave three or more: {_names(view.unstable)}")
-    if view.oracle_minority:
-        made.append(f"the oracle's output is not the most common one of {_names(view.oracle_minority)}")
-    if view.copies:
-        split = [group for group in view.copies if group.answers > 1]
-        made.append(
-            f"{len(split)} of {len(view.copies)} groups of byte-identical requests in one batch gave different outputs"
+        yield of.format(count["unstable"], count["prompts"]) + Markup("three or more: {}").format(
+            _names(names.unstable)
+        )
+    if view.minority:
+        yield Markup("the oracle's output is not the most common one of {}").format(_names(names.oracle_minority))
+    if view.groups:
+        yield Markup("{} of {} groups of byte-identical requests in one batch gave different outputs").format(
+            count["split"], count["groups"]
         )
     if view.collisions:
-        one = view.collisions[0]
-        made.append(
-            f"{len(view.collisions)} pairs of prompts share one output, such as {one.batch}/{one.site} and {one.other_batch}/{one.other_site}"
-        )
-    return tuple(made)
-
-
-def margin_words(row: MarginRow) -> str:
-    """How close a tie was, in words."""
-    where = f"{row.site} in {row.batch}, token {row.index + 1}"
-    if row.margin is None:
-        return f"{where}: not known{', ' + row.note if row.note else ''}"
-    usual = f"; the median of {row.ordinary} ordinary positions is {row.usual:.3g}" if row.usual is not None else ""
-    closer = f", {percent_down(row.closer)} of them are as close" if row.closer is not None else ""
-    return f"{where}: the two likeliest tokens were {row.margin:.3g} nats apart{usual}{closer}"
+        one = names.collisions[0]
+        pair = visible(f"{one.batch}/{one.site} and {one.other_batch}/{one.other_site}")
+        yield Markup("{} pairs of prompts share one output, such as <bdi>{}</bdi>").format(count["collisions"], pair)
 
 
 def tie_words(claims: Claims, place: int, row: MarginRow) -> Markup:
@@ -115,9 +110,9 @@ def tie_words(claims: Claims, place: int, row: MarginRow) -> Markup:
     return made
 
 
-def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAME_LIMIT} more" if len(names) > NAME_LIMIT else ""
-    return ", ".join(names[:NAME_LIMIT]) + more
+def _names(names: Sequence[str]) -> Markup:
+    more = " and others" if len(names) > NAME_LIMIT else ""
+    return Markup("<bdi>{}</bdi>{}").format(visible(", ".join(names[:NAME_LIMIT])), more)
 
 
 def wanted_words() -> str:

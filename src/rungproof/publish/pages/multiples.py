@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 from rungproof.publish.pages.charts import Style
-from rungproof.publish.pages.claimed import pointer
+from rungproof.publish.pages.claimed import Claims, pointer
 from rungproof.publish.pages.geometry import Scale, linear_ticks, mark, short
 from rungproof.publish.pages.text import evidence_link
 from rungproof.records.shown import shown, whole
@@ -32,15 +34,16 @@ class SeatMark:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One class: its marks, and the ticks that all panels share. `lacking`: servers with a prompt that has no rate."""
+    """One class: how many prompts it has, its marks, and the ticks that all panels share. `lacking`: servers with a prompt that has no rate."""
 
     name: str
+    n: Markup
     y_ticks: tuple[tuple[str, str], ...]
     marks: tuple[SeatMark, ...]
     lacking: tuple[str, ...]
 
 
-def panels(summary: Summary, looks: Mapping[str, Style]) -> list[Panel]:
+def panels(summary: Summary, claims: Claims, looks: Mapping[str, Style]) -> list[Panel]:
     """A panel for each class in the order of the suite; none where no class has a median."""
     tops = [v for seat in summary.medians for one in seat.classes for v in (one.rate, one.high) if v is not None]
     if not tops:
@@ -49,11 +52,20 @@ def panels(summary: Summary, looks: Mapping[str, Style]) -> list[Panel]:
     ys = Scale(0.0, ticks[-1], BOTTOM, TOP)
     names = [one.prompt_class for one in summary.medians[0].classes]
     shown_ticks = tuple((short(ys(tick)), whole(tick)) for tick in ticks)
-    return [_panel(summary, looks, ys, shown_ticks, index, name) for index, name in enumerate(names)]
+    return [
+        _panel(summary, looks, ys, shown_ticks, index, name, claims.at("medians", 0, "classes", index, "prompts"))
+        for index, name in enumerate(names)
+    ]
 
 
 def _panel(
-    summary: Summary, looks: Mapping[str, Style], ys: Scale, ticks: tuple[tuple[str, str], ...], index: int, name: str
+    summary: Summary,
+    looks: Mapping[str, Style],
+    ys: Scale,
+    ticks: tuple[tuple[str, str], ...],
+    index: int,
+    name: str,
+    n: Markup,
 ) -> Panel:
     columns = _columns(summary.medians)
     marks, lacking = [], []
@@ -64,7 +76,7 @@ def _panel(
             continue
         claim = pointer(("medians", place, "classes", index, "rate"))
         marks.append(_mark(summary, looks[seat.arm], seat, one, columns[place], ys, claim))
-    return Panel(name, ticks, tuple(marks), tuple(lacking))
+    return Panel(name, n, ticks, tuple(marks), tuple(lacking))
 
 
 def _columns(seats: Sequence[SeatMedians]) -> list[float]:

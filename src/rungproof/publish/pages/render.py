@@ -69,6 +69,7 @@ def _context(summary: Summary, standing: Standing) -> dict[str, Any]:
     same, differ, more = hosts.environment(summary.sessions)
     looks, knobs = figures.arm_styles(summary), facts.knobs(summary)
     verdicts = rows.verdict_rows(summary, c)
+    late = [one.session for one in summary.sessions if not one.registered]
     return {
         "s": summary,
         "c": c,
@@ -81,12 +82,12 @@ def _context(summary: Summary, standing: Standing) -> dict[str, Any]:
         "gate_line": claims.gate_line(summary),
         "figures": figures.figures(summary, c),
         "looks": looks,
-        "panels": multiples.panels(summary, looks),
+        "panels": multiples.panels(summary, c, looks),
         "others": figures.others(summary, c),
         "unclaimed": claims.unclaimed(summary, c),
         "verdicts": verdicts,
         "divergences": identity.divergence_rows(summary, c),
-        "views": identity.views(summary.verdicts),
+        "views": identity.view_words(summary, c),
         "ties": [
             (row.gate, identity.tie_words(c, i, row)) for i, row in enumerate(summary.margins[: identity.ROW_LIMIT])
         ],
@@ -113,6 +114,8 @@ def _context(summary: Summary, standing: Standing) -> dict[str, Any]:
         "suites": [facts.facts(suite) for suite in summary.suites],
         "launches": facts.launches(summary.arms),
         "files": rows.files(summary),
+        "registered_first": "" if late else min((one.registered for one in summary.sessions), default=""),
+        "not_registered": late,
         "window": facts.find(summary.rules, "window"),
         "stamps": figures.told(summary, "stamp_source"),
         "scheduling": figures.told(summary, "scheduling"),

@@ -6,6 +6,7 @@ leave the campaign's folder.
 """
 
 import hashlib
+import html
 import re
 import unicodedata
 from urllib.parse import quote
@@ -16,6 +17,7 @@ FORMULA_STARTS = "=+-@\uff1d\uff0b\uff0d\uff20"
 METRICS = {
     "decode_rate": "Decode rate", "aggregate": "Aggregate rate", "ttft": "Time to first token", "per_user": "Rate per user",
 }  # fmt: skip
+_ELEMENT = re.compile(r"<[^>]+>")
 _ANCHOR = re.compile(r"[^A-Za-z0-9._/-]")
 
 
@@ -38,6 +40,11 @@ def _shown(char: str) -> str:
 def shortened(text: str, limit: int) -> str:
     """The first `limit` characters, and how many there are when some were left off."""
     return text if len(text) <= limit else f"{text[:limit].rstrip()}\u2026 ({len(text)} characters)"
+
+
+def plain_words(made: str) -> str:
+    """Words of a page for a terminal: without elements, characters as themselves."""
+    return html.unescape(_ELEMENT.sub("", made))
 
 
 def count_of(k: int, n: int) -> str:
