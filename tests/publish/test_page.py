@@ -77,7 +77,7 @@ def test_what_is_not_claimed_is_shown_with_value_count_and_reason() -> None:
     """Every withheld, invalid, failed, skipped and missing point has a row with state, value, k/n, reasons and first divergence."""
     summary = sample()
     page = Page(html(summary))
-    rows = page.within(page.section("unclaimed"), "tr")[1:]
+    rows = page.within(page.within(page.section("unclaimed"), "table")[0], "tr")[1:]
     others = [point for point in summary.points if point.state != "qualified"]
     assert {point.state for point in others} == {"withheld", "invalid", "failed", "skipped", "missing"}
     assert len(rows) == len(others)
@@ -214,6 +214,35 @@ def test_a_qualified_number_without_evidence_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EvidenceError, match="qualified without a value"):
         render(replace(summary, points=(replace(summary.points[0], value=None),)), tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_that_was_not_sound_is_told_with_what_happened() -> None:
+    """Under what is not claimed stands each server that failed or was not sound, with its reasons and its record; sound ones do not."""
+    sound = Page(html(sample()))
+    assert len(sound.within(sound.section("unclaimed"), "table")) == 1
+    bad = replace(
+        sample().sessions[0],
+        status="failed",
+        sound=False,
+        reasons=("exit code 3 before it was ready",),
+        canary_before="no_server",
+    )
+    page = Page(html(replace(sample(), sessions=(bad, *sample().sessions[1:]))))
+    table = page.within(page.section("unclaimed"), "table")[1]
+    assert "exit code 3 before it was ready" in table.text and "before: no_server" in table.text
+    assert [a.attributes["href"] for a in page.within(table, "a")] == ["../sessions/r001.base.a/server.json"]
+    assert len(page.within(table, "tr")) == 2
+
+
+def test_the_plan_says_when_it_was_registered_and_when_measuring_ends() -> None:
+    """With a registration for every server its first time stands; where one has none, that server is named. Stopping rules are sentences."""
+    assert "is not recorded for r001.base.a" in squeezed(Page(html(sample())).section("plan").text)
+    sessions = tuple(replace(s, registered=f"2026-03-01T09:0{i}:00Z") for i, s in enumerate(sample().sessions))
+    rules = {**sample().rules, "stopping": {"item": "An item is measured until it has one sound record."}}
+    plan = squeezed(Page(html(replace(sample(), sessions=sessions, rules=rules))).section("plan").text)
+    assert "registered before the first request of each call; first at 2026-03-01T09:00:00Z" in plan
+    assert "An item is measured until it has one sound record." in plan
+    assert "stopping.item" not in plan
 
 
 def test_the_note_of_a_lane_stands_at_each_of_its_figures_and_only_there() -> None:

@@ -64,6 +64,14 @@ def pages(summary: Summary, standing: Standing) -> dict[str, str]:
     return {name: glossary.linked(page, "" if name == "index" else "index.html") for name, page in made.items()}
 
 
+def _rules(summary: Summary) -> list[facts.Fact]:
+    """The rules of the plan, without what stands elsewhere: when measuring ends, and digests of suites."""
+    known = (
+        facts.facts({key: value for key, value in summary.rules.items() if key != "stopping"}) if summary.rules else []
+    )
+    return [fact for fact in known if not fact.key.endswith("canary_sha256")]
+
+
 def _context(summary: Summary, standing: Standing) -> dict[str, Any]:
     c = Claims(summary)
     same, differ, more = hosts.environment(summary.sessions)
@@ -110,7 +118,8 @@ def _context(summary: Summary, standing: Standing) -> dict[str, Any]:
         "sampled": hosts.sampled(summary.sessions, c),
         "energies": hosts.energies(summary.sessions, c),
         "attempts": rows.attempts(summary, c),
-        "rules": facts.facts(summary.rules),
+        "rules": _rules(summary),
+        "stopping": [str(words) for words in dict(summary.rules.get("stopping", {})).values()],
         "suites": [facts.facts(suite) for suite in summary.suites],
         "launches": facts.launches(summary.arms),
         "files": rows.files(summary),
