@@ -14,6 +14,7 @@ from rungproof.publish.pages import render
 from rungproof.publish.pages.render import html, pages
 from rungproof.publish.pages.text import visible
 from rungproof.records.errors import EvidenceError
+from rungproof.records.formats import Knob
 from rungproof.records.standing import Standing
 from rungproof.records.summary import Summary
 
@@ -202,6 +203,21 @@ def test_equal_knobs_are_said_once_an_arm() -> None:
     assert sum("--dtype" in row for row in rows) == 3
     assert sum("VLLM_CPU_KVCACHE_SPACE" in row for row in rows) == 6
     assert any("only r001.base.b" in row and "not shown" in row for row in rows)
+
+
+def test_the_arms_are_told_apart_by_what_they_ask_for() -> None:
+    """A knob that all arms ask for alike is not named among what sets them apart; one of a single arm is, once, whatever its sources."""
+    sessions = tuple(
+        replace(s, knobs=(*s.knobs, *(Knob("--draft", "3", "3", source, True) for source in ("cmdline", "log"))))
+        if s.arm == "draft3"
+        else s
+        for s in sample().sessions
+    )
+    page = Page(html(replace(sample(), sessions=sessions)))
+    rows = {row.text: row for row in page.within(page.section("configuration"), "tr")}
+    (mine,) = [text for text in rows if text.startswith("draft3") and "--draft" in text]
+    assert mine.count("--draft") == 1
+    assert "--dtype" not in mine
 
 
 def test_a_qualified_number_without_evidence_is_refused(tmp_path: Path) -> None:

@@ -59,6 +59,17 @@ def test_each_fact_says_how_it_may_differ_and_where_it_comes_from() -> None:
     assert odd[0].kind == "must be equal"
 
 
+def test_only_what_differs_within_an_arm_is_told_as_unequal() -> None:
+    """A governor that differs between two servers of one arm stands on the campaign's page; what differs between arms, or may differ, does not."""
+    summary = with_env()
+    _, differ, _ = hosts.environment(summary.sessions)
+    assert {row.key for row in hosts.unequal(summary.sessions, differ)} == {"governors"}
+    assert "differs between servers of one arm" in Page(html(summary)).section("environment").text
+    alike = tuple(s for i, s in enumerate(summary.sessions) if i != 1)
+    same = html(replace(summary, sessions=alike))
+    assert "What must be equal is equal on all servers of each arm." in same
+
+
 def test_samples_and_energy_claim_no_more_than_they_are() -> None:
     """A range with its number of samples; energy only where the counter was sound, and called the device's own."""
     section = Page(pages(with_env(), Standing())["environment"]).section("samples")

@@ -98,13 +98,11 @@ def not_verified(groups: KnobGroups) -> list[tuple[str, int, list[KnobRow]]]:
     return [group for group in made if group[2]]
 
 
-def own(groups: KnobGroups) -> list[tuple[str, list[Knob]]]:
-    """Per arm the knobs that not every arm has with the same value found in it."""
-    every = [{(row.knob.name, row.knob.found) for row in rows} for _, _, rows in groups]
-    common = set.intersection(*every) if every else set()
-    return [
-        (arm, [row.knob for row in rows if (row.knob.name, row.knob.found) not in common]) for arm, _, rows in groups
-    ]
+def own(groups: KnobGroups) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Per arm what it asks for, (knob, value) once each, that not every arm asks for with that value."""
+    asked = [list(dict.fromkeys((row.knob.name, row.knob.asked) for row in rows)) for _, _, rows in groups]
+    common = set.intersection(*map(set, asked)) if asked else set()
+    return [(arm, [one for one in mine if one not in common]) for (arm, _, _), mine in zip(groups, asked, strict=True)]
 
 
 def launches(arms: Sequence[ArmInfo]) -> list[tuple[Fact, bool]]:

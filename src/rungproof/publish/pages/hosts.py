@@ -66,6 +66,17 @@ def leading(same: Sequence[HostFact]) -> list[HostFact]:
     return [row for row in wanted if row.value not in ("none", "")][:LONG]
 
 
+def unequal(sessions: Sequence[SessionInfo], differ: Sequence[HostFact]) -> list[HostFact]:
+    """Of the facts that must be equal, those that two servers of one arm do not have in common."""
+    arms = {session.session: session.arm for session in sessions}
+    values: dict[tuple[str, str], set[str]] = {}
+    for row in differ:
+        for name in row.sessions:
+            values.setdefault((row.key, arms[name]), set()).add(row.value)
+    keys = {key for (key, _), found in values.items() if len(found) > 1}
+    return [row for row in differ if row.kind == KINDS["equal"] and row.key in keys]
+
+
 def environment(sessions: Sequence[SessionInfo]) -> tuple[list[HostFact], list[HostFact], int]:
     """(equal everywhere, different between sessions, how many were left off)."""
     values: dict[str, dict[str, list[str]]] = {}

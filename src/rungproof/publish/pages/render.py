@@ -113,7 +113,7 @@ def _context(summary: Summary, standing: Standing) -> dict[str, Any]:
         "environment_same": same,
         "environment_leading": hosts.leading(same),
         "environment_differ": differ,
-        "environment_unequal": [row for row in differ if row.kind == hosts.KINDS["equal"]],
+        "environment_unequal": hosts.unequal(summary.sessions, differ),
         "environment_more": more,
         "sampled": hosts.sampled(summary.sessions, c),
         "energies": hosts.energies(summary.sessions, c),
