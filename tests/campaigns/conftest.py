@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from campaigns.checkout import MINI, Checkout, end_all
+from rungproof.publish.pack import Pack, build
+from rungproof.publish.signing import Signer, find_signer
 
 
 @pytest.fixture
@@ -40,3 +42,16 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
 def honest(measured: Checkout) -> Path:
     """The results folder of that campaign."""
     return measured.study("mini")
+
+
+@pytest.fixture(scope="session")
+def signer(tmp_path_factory: pytest.TempPathFactory) -> Signer:
+    """A publisher's key."""
+    home = tmp_path_factory.mktemp("key")
+    return find_signer(str(home / "key.pem"), home / "checkout", {})[0]
+
+
+@pytest.fixture(scope="session")
+def pack(measured: Checkout, signer: Signer, tmp_path_factory: pytest.TempPathFactory) -> Pack:
+    """A signed pack of the shared campaign, alone in its reports. Read only: copy what is to be changed."""
+    return build(measured.study("mini"), tmp_path_factory.mktemp("reports"), measured.folder, signer)

@@ -16,7 +16,7 @@ from campaigns.test_verify import edit
 from records.test_proof import floats
 from rungproof.publish.log import check, read_log
 from rungproof.publish.pack import Pack, build, withdraw
-from rungproof.publish.signing import Signer, find_signer, holds, keyid, public_from
+from rungproof.publish.signing import Signer, holds, keyid, public_from
 from rungproof.records.codec import sha256
 from rungproof.records.errors import ConfigError, EvidenceError, RungproofError
 from rungproof.records.proof import MEASUREMENT, PAGE, PROVENANCE, read_line, statement_of
@@ -25,19 +25,6 @@ from rungproof.records.proof import MEASUREMENT, PAGE, PROVENANCE, read_line, st
 def tree(folder: Path) -> dict[str, bytes]:
     """Every file below a folder, by path."""
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
-
-
-@pytest.fixture(scope="module")
-def signer(tmp_path_factory: pytest.TempPathFactory) -> Signer:
-    """A publisher's key."""
-    home = tmp_path_factory.mktemp("key")
-    return find_signer(str(home / "key.pem"), home / "checkout", {})[0]
-
-
-@pytest.fixture(scope="module")
-def pack(measured: Checkout, signer: Signer, tmp_path_factory: pytest.TempPathFactory) -> Pack:
-    """A signed pack of the shared campaign, built once. Read only."""
-    return build(measured.study("mini"), tmp_path_factory.mktemp("reports"), measured.folder, signer)
 
 
 def test_sha256sum_agrees_with_the_manifest(pack: Pack) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rungproof.publish.log import Entry, Log, append, entry_after, locked, read_log, write_key
 from rungproof.publish.pack.contents import check, evidence
+from rungproof.publish.pack.crate import CRATE, crate
 from rungproof.publish.pack.files import MANIFEST, PROOF, manifest, reducer, write_tree
 from rungproof.publish.pack.inputs import inputs
 from rungproof.publish.pack.oracle import tokens
@@ -84,6 +85,7 @@ def _parts(study: Path, root: Path, plan: Plan, summary: Summary, signer: Signer
     made["oracle/tokens.json"] = canonical(tokens(plan, _judged(made)))
     made |= reducer() | public_of(signer)
     made["README.md"] = readme(summary, newest)
+    made[CRATE] = crate(made, summary, newest)
     return made
 
 
