@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help venv campaign_v2 smoke simulated test test-fast test-image lint schemas scenarios bench fuzz test-long clean
+.PHONY: help venv campaign_v2 smoke simulated test test-fast test-image coverage pythons lint schemas scenarios bench fuzz test-long clean
 
 # Some machines forbid Python to keep compiled files; every job of a campaign would pay for it.
 unexport PYTHONDONTWRITEBYTECODE
@@ -60,6 +60,22 @@ test-fast: $(VENV)/.develop $(CRATE)/.ready  ## all tests but those that start a
 
 test-image: $(VENV)/.develop  ## a container lane with a real vLLM: needs docker or podman, and what smoke has built; 3 GB
 	$(VENV)/bin/python -m pytest -m image
+
+coverage: $(VENV)/.develop  ## which lines of src the tests run that start no whole campaign: a table, and build/coverage/index.html
+	$(VENV)/bin/python -m pytest -m "not real and not image" --ignore=tests/campaigns --cov --cov-report=term --cov-report=html:build/coverage
+
+# Where several Pythons lie side by side: on PATH, and as pyenv puts them.
+PYTHONS ?= $(foreach v,3.11 3.12 3.13 3.14,python$(v) $(wildcard $(HOME)/.pyenv/versions/$(v).*/bin/python))
+pythons:  ## the orchestrator with every Python 3.11 to 3.14 of this machine: locks installed, tests without servers, a simulated campaign
+	@tried=; for python in $(PYTHONS); do \
+	  version=$$($$python -c 'import sys, venv, ensurepip; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || continue; \
+	  case " $$tried " in *" $$version "*) continue;; esac; tried="$$tried $$version"; folder=build/pythons/$$version; \
+	  echo "== Python $$version: $$python"; [ -x $$folder/bin/python ] || $$python -m venv $$folder; \
+	  $$folder/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r envs/orchestrator.lock -r envs/develop.lock; \
+	  $$folder/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .; \
+	  $$folder/bin/python -m pytest tests/records tests/judge tests/config tests/plan tests/publish tests/test_rooms.py; \
+	  PATH=$(CURDIR)/$$folder/bin:$$PATH $$folder/bin/snakemake smoke --cores 1 --config host=simulated results=build/pythons/results-$$version; \
+	done; echo "Tried:$$tried"; test -n "$$tried"
 
 test-long: test fuzz  ## all tests, then the fuzzer
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from measure.serving_bench import Bench, opened
-from measure.test_serving_parts import order
+from measure.test_serving_proof import order
 from rungproof.measure import serving
 from rungproof.measure.serving import engines, knobs, procfs
 from rungproof.records.errors import HostError

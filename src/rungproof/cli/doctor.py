@@ -9,7 +9,7 @@ from rungproof.cli import need
 from rungproof.cli.words import add, clean, console, table
 from rungproof.config.base import read_yaml
 from rungproof.config.load import load, read_run
-from rungproof.measure.hosts import nvidia
+from rungproof.measure.hosts import nvidia, xpu_smi
 from rungproof.measure.hosts.devices import devices
 from rungproof.measure.hosts.doctor import Check, Machine, Room, Wanted, examine, together
 from rungproof.measure.models.probing import find_interpreter
@@ -42,7 +42,9 @@ def add_options(to: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Examine this machine; exit code 1 where something is lacking, 0 with warnings alone."""
-    checks, name = _checks(options, Machine(devices=tuple(devices(nvml=nvidia.library())), python=sys.executable))
+    checks, name = _checks(
+        options, Machine(devices=tuple(devices(nvml=nvidia.library(), xpu=xpu_smi.asker())), python=sys.executable)
+    )
     good = not any(check.state == "fail" for check in checks)
     if options.json:
         print(

@@ -8,7 +8,7 @@ from rungproof.cli.words import clean
 from rungproof.config.base import read_section, read_yaml
 from rungproof.config.load import read_run
 from rungproof.config.sections import Campaign, Host
-from rungproof.measure.hosts import nvidia
+from rungproof.measure.hosts import nvidia, xpu_smi
 from rungproof.measure.hosts.devices import devices
 from rungproof.measure.serving import lock, occupied
 
@@ -60,7 +60,7 @@ def _profile(options: argparse.Namespace) -> tuple[Host, Path]:
 
 def _devices(profile: Host) -> bool:
     """Print what the profile's devices show; True where one of them is lacking or not free."""
-    found = devices(nvml=nvidia.library())
+    found = devices(nvml=nvidia.library(), xpu=xpu_smi.asker())
     chosen = [device for device in found if device.key in profile.devices]
     reasons = (*occupied.missing(found, profile.devices), *occupied.before(chosen, profile.holders, wait_s=0.0))
     for reason in reasons:

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PositiveFloat, StringConstraints, model_validator
+from pydantic import Field, PositiveFloat, StringConstraints, field_validator, model_validator
 
 from rungproof.config.base import NAME, Section
 
@@ -48,11 +48,14 @@ class Census(Section):
         return self
 
 
+IMAGE = r"^([a-z0-9][a-z0-9._/:-]*@)?sha256:[0-9a-f]{64}$"
+
+
 class Image(Section):
     """The container of a lane."""
 
     image: str = Field(
-        pattern=r"^([a-z0-9][a-z0-9._/:-]*@)?sha256:[0-9a-f]{64}$",
+        json_schema_extra={"pattern": IMAGE},
         description="Image by digest: NAME@sha256:..., or the id of a local one, sha256:...; a tag can move.",
     )
     python: str = Field("python3", min_length=1, description="Interpreter of the server inside the image.")
@@ -61,6 +64,17 @@ class Image(Section):
     shm_size: str | None = Field(
         None, pattern=r"^\d+[kmg]$", description="Shared memory, such as 8g; none: the engine's own."
     )
+
+    @field_validator("image")
+    @classmethod
+    def _by_digest(cls, value: str) -> str:
+        if not re.fullmatch(IMAGE, value):
+            raise ValueError(
+                "an image is named by its digest, since a tag can move. Pull or build it by hand, then write what "
+                "`docker image inspect --format '{{index .RepoDigests 0}}' NAME` prints (NAME@sha256:...), or for an image built here "
+                "`... --format '{{.Id}}'` (sha256:...); with podman the same"
+            )
+        return value
 
 
 # What a lane must say so that no prompt is answered from a cache.

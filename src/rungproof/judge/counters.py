@@ -100,7 +100,7 @@ def _grown(names: Names, word: str, before: str, after: str) -> float | None:
     seen = witness is not None and all(prometheus.labelled(text, witness) for text in (before, after))
     if not seen or old:
         return prometheus.delta(before, after, metric)
-    return sum(new.values())  # born between the readings, or not yet
+    return float(sum(new.values()))  # born between the readings, or not yet
 
 
 def rework(counters: Mapping[str, float | None], results: Sequence[RequestResult]) -> float | None:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rungproof.measure.hosts import drm, nvidia
+from rungproof.measure.hosts import drm, nvidia, xpu_smi
 from rungproof.measure.hosts.tree import Tree
 from rungproof.records.environment import Fact
 
@@ -25,8 +25,8 @@ class Device:
     holders: Callable[[], list[int]]
 
 
-def devices(root: Path = Path("/"), nvml: Any = None) -> list[Device]:
-    """All of them; `nvml` from `nvidia.library`."""
+def devices(root: Path = Path("/"), nvml: Any = None, xpu: xpu_smi.Ask | None = None) -> list[Device]:
+    """All of them; `nvml` from `nvidia.library`, `xpu` from `xpu_smi.asker`."""
     tree = Tree(root)
     found: list[tuple[str, Any]] = [(card.pci, card) for card in drm.cards(tree)]
     found += [(card.pci, card) for card in (nvidia.cards(nvml) if nvml is not None else ())]
@@ -47,11 +47,25 @@ def devices(root: Path = Path("/"), nvml: Any = None) -> list[Device]:
         else:
             made.append(
                 Device(
-                    key, pci, partial(drm.read, tree, card, key), partial(drm.sample, tree, card, key), partial(drm.memory, tree, card),
+                    key, pci, partial(_facts, tree, card, key, xpu), partial(drm.sample, tree, card, key), partial(_memory, tree, card, xpu),
                     partial(holding, tree, nodes(tree, card)),
                 )
             )  # fmt: skip
     return made
+
+
+def _facts(tree: Tree, card: drm.Card, key: str, xpu: xpu_smi.Ask | None) -> dict[str, Fact]:
+    """What the kernel shows of a card, and beside it what Intel's tool says of an Intel one."""
+    found = drm.read(tree, card, key)
+    return found | xpu_smi.read(xpu, card.pci, key, found) if xpu and card.driver in drm.INTEL else found
+
+
+def _memory(tree: Tree, card: drm.Card, xpu: xpu_smi.Ask | None) -> tuple[int, int] | None:
+    shown = drm.memory(tree, card)
+    if shown is not None or xpu is None or card.driver not in drm.INTEL:
+        return shown
+    used, total = xpu_smi.memory_used(xpu, card.pci), drm.read(tree, card, "gpu").get("gpu.memory_total_bytes")
+    return (used, total.value) if used is not None and total is not None and isinstance(total.value, int) else None
 
 
 def nodes(tree: Tree, card: drm.Card) -> frozenset[str]:

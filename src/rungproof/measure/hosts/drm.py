@@ -1,4 +1,4 @@
-"""Intel (xe, i915) and AMD cards as the kernel shows them under /sys/class/drm; no tool is run.
+"""Intel (xe, i915) and AMD cards as the kernel shows them under /sys/class/drm; no tool is run here.
 
 Paths after the kernel's own description (Documentation/ABI/testing, sysfs-driver-intel-xe-hwmon and others).
 """
@@ -11,7 +11,8 @@ from rungproof.measure.hosts.tree import Facts, Tree, scaled, whole
 from rungproof.records.environment import Fact
 
 DRM = "/sys/class/drm"
-DRIVERS = ("xe", "i915", "amdgpu")
+INTEL = ("xe", "i915")
+DRIVERS = (*INTEL, "amdgpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def sample(tree: Tree, card: Card, key: str) -> dict[str, float]:
 
 
 def memory(tree: Tree, card: Card) -> tuple[int, int] | None:
-    """(used, total) memory of a card [bytes], where its driver shows both (amdgpu does; xe and i915 do not)."""
+    """(used, total) memory of a card [bytes], where its driver shows both (amdgpu does; for xe and i915 see xpu_smi)."""
     used, total = (tree.number(f"{card.device}/mem_info_vram_{name}") for name in ("used", "total"))
     return None if used is None or total is None else (used, total)
 

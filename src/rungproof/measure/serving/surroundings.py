@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rungproof.judge import environment as judged
-from rungproof.measure.hosts import capture, nvidia
+from rungproof.measure.hosts import capture, nvidia, xpu_smi
 from rungproof.measure.hosts.devices import Device, devices
 from rungproof.measure.hosts.sampling import Sampler, read_samples, samplers
 from rungproof.measure.serving import occupied, report
@@ -23,7 +23,7 @@ class Surroundings:
 
     def __init__(self, places: Places, order: Order, boot: str, root: Path = Path("/")) -> None:
         self._places, self._order, self._boot, self._root = places, order, boot, root
-        self.devices: list[Device] = devices(root, nvidia.library())
+        self.devices: list[Device] = devices(root, nvidia.library(), xpu_smi.asker())
         self.chosen = [device for device in self.devices if device.key in order.devices]
         self._sampler: Sampler | None = None
         self._record: Environment | None = None
