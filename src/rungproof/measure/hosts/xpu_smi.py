@@ -125,9 +125,9 @@ def _metrics(listed: Any) -> dict[str, float]:
     made: dict[str, float] = {}
     for one in listed if isinstance(listed, list) else ():
         name, value = (one.get("metrics_type"), one.get("value")) if isinstance(one, dict) else (None, None)
-        sound = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
-        if isinstance(name, str) and sound:
-            made[name] = float(value)
+        number = value if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
+        if isinstance(name, str) and 0 <= number < math.inf:
+            made[name] = float(number)
     return made
 
 
