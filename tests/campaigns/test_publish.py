@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from campaigns.checkout import Checkout
 from campaigns.test_verify import edit
 from records.test_proof import floats
+from rungproof.cli import main
 from rungproof.publish.log import check, read_log
 from rungproof.publish.pack import Pack, build, withdraw
-from rungproof.publish.signing import Signer, holds, keyid, public_from
+from rungproof.publish.signing import FileSigner, Signer, find_signer, holds, keyid, public_from
 from rungproof.records.codec import sha256
 from rungproof.records.errors import ConfigError, EvidenceError, RungproofError
 from rungproof.records.proof import MEASUREMENT, PAGE, PROVENANCE, read_line, statement_of
@@ -289,3 +291,39 @@ def test_the_target_publishes(measured: Checkout, tmp_path: Path) -> None:
     assert tree(measured.study("mini")) == before
     call = measured.run("publish", "--cores", "1", "--config", "campaign=nothing")
     assert call.returncode != 0 and "no such campaign" in call.stdout
+
+
+def test_the_command_line_of_the_log(
+    measured: Checkout,
+    signer: Signer,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`log verify` tells head and faults by its exit code; `withdraw` wants the key that signed, and makes none."""
+    reports = tmp_path / "reports"
+    made = build(measured.study("mini"), reports, measured.folder, signer)
+    check_log = ["log", "verify", "--reports", str(reports)]
+    assert main(check_log) == 0 and read_log(reports).head in capsys.readouterr().out
+    assert main(["log", "verify", "--reports", str(tmp_path)]) == 1
+    monkeypatch.setenv("RUNGPROOF_KEY", str(tmp_path / "none.pem"))
+    take_back = ["withdraw", str(made.folder), "--reason", "a mistake"]
+    assert main(take_back) == 2 and not (tmp_path / "none.pem").exists()
+    find_signer(str(tmp_path / "other.pem"), tmp_path / "checkout", {})
+    assert main([*take_back, "--key", str(tmp_path / "other.pem")]) == 2
+    assert "with the key that signed it" in capsys.readouterr().err
+    assert isinstance(signer, FileSigner)
+    (tmp_path / "mine.pem").touch(0o600)
+    (tmp_path / "mine.pem").write_bytes(signer.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    assert main([*take_back, "--key", str(tmp_path / "mine.pem")]) == 0
+    assert [e.event for e in read_log(reports).entries] == ["publish", "withdraw"] and main(check_log) == 0
+    with (reports / "log.jsonl").open("ab") as file:
+        file.write(b'{"torn')
+    capsys.readouterr()
+    assert main(check_log) == 0 and "cut short (6 bytes)" in capsys.readouterr().err
+    (made.folder / "MANIFEST.sha256").write_text("x")
+    assert main(check_log) == 1 and "its manifest's sha256 begins" in capsys.readouterr().err
+    assert main(["withdraw", str(tmp_path), "--reason", "x"]) == 2
+    text = (reports / "log.jsonl").read_text()
+    (reports / "log.jsonl").write_text(text.replace("publish", "replay_", 1))
+    assert main(check_log) == 4

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rungproof.cli import compare, doctor, env, from_command, host, inspect, lane, measure, selftest, tokens
+from rungproof.cli import compare, doctor, env, from_command, host, inspect, lane, measure, published, selftest, tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +161,37 @@ with the reason. Exit code 1 where not one rate could be compared.
         ),
         compare.add_options,
         compare.run,
+    ),
+    Command(
+        ("log",),
+        "what was published, superseded, withdrawn and replayed",
+        "reports/log.jsonl tells every change of what is published; each line is bound to the one before it.\n",
+        ("rungproof log verify",),
+        _none,
+        None,
+    ),
+    Command(
+        ("log", "verify"),
+        "check the log: its chain, its signatures, the packs that it names",
+        """\
+Check reports/log.jsonl: that no line was changed, taken out or put in, that signatures hold, that the packs
+lie there with the bytes that it names, and that no merged replay is gone. Exit code 1 where something is
+wrong, 4 where the chain is broken.
+""",
+        ("rungproof log verify", "rungproof log verify --reports /elsewhere/reports"),
+        published.add_log_options,
+        published.verify_log,
+    ),
+    Command(
+        ("withdraw",),
+        "say that a published pack is taken back, and why",
+        """\
+Write into the published log that a pack is withdrawn. Its files stay: what was said is not unsaid. The
+entry is signed by the key that signed the pack.
+""",
+        ("rungproof withdraw reports/campaign_v2/0123456789ab --reason 'the client was starved'",),
+        published.add_withdraw_options,
+        published.take_back,
     ),
     Command(
         ("doctor",),

@@ -75,22 +75,23 @@ class CommandSigner:
         return call.stdout
 
 
-def find_signer(place: str, root: Path, variables: Mapping[str, str]) -> tuple[Signer, Path | None]:
+def find_signer(place: str, root: Path | None, variables: Mapping[str, str]) -> tuple[Signer, Path | None]:
     """The signer that was asked for, and the file of a key that was made just now, else None.
 
     place: key file of the configuration, "" for RUNGPROOF_KEY or the usual one (`$XDG_CONFIG_HOME/rungproof/key.pem`); root: the
-    repository, in which no key may lie. Raises ConfigError for a key that others can read, or that is none.
+    repository, in which no key may lie; None: the key must be there already. Raises ConfigError for a key that others can read,
+    or that is none.
     """
     if variables.get(COMMAND):
         if not variables.get(PUBLIC):
             raise ConfigError(f"{COMMAND} is set, {PUBLIC} is not; it must name the file of the public key (PEM)")
         return CommandSigner(variables[COMMAND], read_public(Path(variables[PUBLIC]))), None
     path = key_place(place, variables)
-    if path.resolve().is_relative_to(root.resolve()):
+    if root is not None and path.resolve().is_relative_to(root.resolve()):
         raise ConfigError(
             f"{path}: lies inside the repository, where it would be published; choose a place outside of {root}"
         )
-    made = None if path.exists() else _make(path, variables.get(PASSPHRASE, ""))
+    made = _make(path, variables.get(PASSPHRASE, "")) if root is not None and not path.exists() else None
     return FileSigner(_read(path, variables)), made
 
 

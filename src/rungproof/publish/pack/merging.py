@@ -3,11 +3,11 @@
 import shutil
 from pathlib import Path
 
-from rungproof.publish.log import KEYS, Log, append, entry_after, locked, read_log, write_key
+from rungproof.publish.log import KEYS, Log, append, entry_after, locked, read_log
 from rungproof.publish.pack.files import PROOF
 from rungproof.publish.pack.placing import Pack, finish, place, workshop
 from rungproof.publish.pack.statements import proof_lines, publisher_of
-from rungproof.publish.signing import Signer
+from rungproof.publish.signing import Signer, keyid
 from rungproof.records.codec import sha256
 from rungproof.records.errors import ConfigError, EvidenceError
 
@@ -50,7 +50,7 @@ def add_line(folder: Path, line: bytes, signer: Signer | None, reason: str = "")
 def withdraw(folder: Path, signer: Signer | None, reason: str) -> None:
     """Say in the log that a published pack is taken back, and why. Its files stay: what was said is not unsaid.
 
-    Raises ConfigError without a reason or for a pack that does not stand.
+    Raises ConfigError without a reason, for a pack that does not stand, and for another key than its publisher's.
     """
     reports = folder.parents[1]
     if not reason.strip():
@@ -58,9 +58,13 @@ def withdraw(folder: Path, signer: Signer | None, reason: str) -> None:
     with locked(reports):
         log = read_log(reports)
         _standing(log, folder)
+        publisher, _ = publisher_of(folder)
+        if publisher != (keyid(signer.public) if signer else ""):
+            raise ConfigError(
+                f"{folder}: its publisher is {publisher or 'nobody (unsigned)'}; found {keyid(signer.public) if signer else 'no key'}. "
+                "A pack is withdrawn with the key that signed it."
+            )
         entry, _ = entry_after(log, "withdraw", folder.parent.name, folder.name, signer, reason)
-        if signer:
-            write_key(reports, signer)
         append(reports, log, entry)
 
 

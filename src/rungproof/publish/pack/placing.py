@@ -98,7 +98,7 @@ def finish(folder: Path, reports: Path, head: str, published: str, supersedes: s
         published,
     )
     shutil.rmtree(folder / PAGE, ignore_errors=True)
-    render(summary, folder / PAGE)
+    render(summary, folder / PAGE, made)
     write_atomic(folder / PAGE / STANDING, canonical(made))
     pages = {p.relative_to(folder / PAGE).as_posix(): p.read_bytes() for p in (folder / PAGE).rglob("*") if p.is_file()}
     (folder / PAGE / MANIFEST).write_bytes(manifest(pages))
