@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from jsonschema import Draft202012Validator
 
 from campaigns.checkout import Checkout
 from campaigns.test_verify import edit
@@ -327,3 +328,21 @@ def test_the_command_line_of_the_log(
     text = (reports / "log.jsonl").read_text()
     (reports / "log.jsonl").write_text(text.replace("publish", "replay_", 1))
     assert main(check_log) == 4
+
+
+SCHEMA = json.loads((Path(__file__).resolve().parents[2] / "docs/predicate.schema.json").read_text())
+
+
+def test_every_line_of_a_pack_fits_the_published_schema(pack: Pack) -> None:
+    """docs/predicate.schema.json is what is really signed: each line fits, and fits no more once a field is changed."""
+    Draft202012Validator.check_schema(SCHEMA)
+    schema = Draft202012Validator(SCHEMA)
+    made = statements(pack.folder)
+    assert len(made) == 3 and all(schema.is_valid(one) for one in made), [list(schema.iter_errors(one)) for one in made]
+    for one in made:
+        assert not schema.is_valid({**one, "predicate": {**one["predicate"], "more": 1}})
+        assert not schema.is_valid({**one, "subject": one["subject"] * 2})
+    measurement = made[1]
+    for name, wrong in (("value", 12.5), ("k", "7"), ("k", -1), ("state", "fine"), ("value", "fast")):
+        claims = [{**measurement["predicate"]["claims"][0], name: wrong}]
+        assert not schema.is_valid({**measurement, "predicate": {**measurement["predicate"], "claims": claims}})
