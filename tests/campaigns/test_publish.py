@@ -107,13 +107,25 @@ STALE: dict[str, tuple[Callable[[Path], object], str]] = {
     "no summary": (lambda s: (s / "summary.json").unlink(), "nothing to publish"),
     "a verdict older than its inputs": (
         lambda s: edit(s / "sessions/r001.base.a/judged/ladder.c2.json", lambda j: j.update(boot="x")),
-        "has changed since the verdict",
+        "has changed since verdicts/",
     ),
-    "a verdict that is gone": (lambda s: (s / "verdicts/population.json").unlink(), "the verdict of population"),
+    "a verdict that is gone": (lambda s: (s / "verdicts/population.json").unlink(), "verdicts/population.json: there is no such file"),
     "a plan that is not the summary's": (lambda s: edit(s / "plan.json", lambda p: p.update(title="x")), "another plan"),
     "a session that is still open": (lambda s: (s / "sessions/r001.base.b/closed.json").unlink(), "not closed"),
     "a session that came later": (
         lambda s: shutil.copytree(s / "sessions/r001.base.b", s / "sessions/r002.base.b"), "without, session"
+    ),
+    "a raw file that was damaged": (
+        lambda s: (s / "sessions/r001.base.a/attempts/ladder.c2.raw.jsonl.gz").write_bytes(b""),
+        "has changed since sessions/r001.base.a/judged/ladder.c2.json",
+    ),
+    "a raw file that is gone": (
+        lambda s: (s / "sessions/r001.base.a/attempts/ladder.c2.raw.jsonl.gz").unlink(),
+        "cannot be read",
+    ),
+    "a canary's raw file that was changed": (
+        lambda s: (s / "sessions/r001.base.a/canary_after.raw.jsonl.gz").write_bytes(b"x"),
+        "has changed since sessions/r001.base.a/canary_after.json",
     ),
     "a damaged record": (lambda s: (s / "summary.json").write_text("{"), "not valid JSON"),
     "a link in place of a raw file": (
@@ -250,6 +262,31 @@ def test_a_crash_before_the_log_was_written_is_made_good(measured: Checkout, sig
     held = read_log(tmp_path)
     assert len(held.entries) == 1 and again.standing.log_head == held.head and check(tmp_path, held) == []
     assert not (tmp_path / "mini/.building-left").exists()
+
+
+def test_a_crash_between_the_two_moves_loses_no_line(
+    measured: Checkout, signer: Signer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pack that was about to be replaced is put back, by the call itself where it lives, else by the next."""
+    study = measured.study("mini")
+    made = build(study, tmp_path, measured.folder, signer)
+    before = tree(tmp_path)
+    left = tmp_path / "mini/.building-left/before"
+    left.mkdir(parents=True)
+    made.folder.rename(left / made.id)
+    assert not build(study, tmp_path, measured.folder, signer).new
+    assert tree(tmp_path) == before
+    rename = Path.rename
+
+    def fails(path: Path, to: Path) -> Path:
+        if path.parent.name.startswith(".building-") and to == made.folder:
+            raise OSError(5, "Input/output error")
+        return rename(path, to)
+
+    monkeypatch.setattr(Path, "rename", fails)
+    with pytest.raises(RungproofError, match="Input/output error"):
+        build(study, tmp_path, measured.folder, signer)
+    assert tree(tmp_path) == before
 
 
 def test_secrets_of_the_server_stay_out(measured: Checkout, tmp_path: Path) -> None:

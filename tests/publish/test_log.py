@@ -24,12 +24,14 @@ def add(reports: Path, event: Event, pack: str, signer: signing.Signer | None = 
         log.append(reports, held, entry)
 
 
-def pack(reports: Path, text: str) -> str:
+def pack(reports: Path, text: str, signer: signing.Signer | None = None) -> str:
     """A folder that is a pack as far as the log looks; its id."""
     name = sha256(text.encode())[:12]
     (reports / "mini" / name).mkdir(parents=True)
     (reports / "mini" / name / "MANIFEST.sha256").write_text(text)
     (reports / "mini" / name / "proof.intoto.jsonl").write_text("line\n")
+    if signer:
+        (reports / "mini" / name / "signer.pub.pem").write_bytes(signing.pem(signer.public))
     return name
 
 
@@ -38,7 +40,7 @@ def reports(tmp_path: Path) -> Path:
     """A log with one event of each kind, signed."""
     signer, _ = signing.find_signer(str(tmp_path / "key.pem"), tmp_path / "checkout", {})
     home = tmp_path / "reports"
-    one, two = pack(home, "one\n"), pack(home, "two\n")
+    one, two = pack(home, "one\n", signer), pack(home, "two\n", signer)
     add(home, "publish", one, signer)
     add(home, "supersede", two, signer, reason="a fault in one", supersedes=one)
     add(home, "replay", two, signer, line=sha256(b"line"))
@@ -93,6 +95,9 @@ FORGED = {
     "a withdrawal turned into another": rewrite(3, pack="0" * 12),
     "a replay's line is gone": lambda reports: next(reports.glob("mini/*/proof.intoto.jsonl")).parent.joinpath("x").touch()
     or [p.write_text("other\n") for p in reports.glob("mini/*/proof.intoto.jsonl")],
+    "a path in place of a pack": rewrite(3, pack="../../other"),
+    "an absolute study": rewrite(3, study="/etc"),
+    "somebody else withdraws": lambda reports: add(reports, "withdraw", log.read_log(reports).entries[0].pack, reason="x"),
     "a pack is gone": lambda reports: next(reports.glob("mini/*/MANIFEST.sha256")).unlink(),
     "a pack was changed": lambda reports: next(reports.glob("mini/*/MANIFEST.sha256")).write_text("x"),
     "the key is gone": lambda reports: next(reports.glob("keys/*.pem")).unlink(),

@@ -37,3 +37,23 @@ PLAIN = (
 def test_ordinary_lines_stay(text: str) -> None:
     """Token counts, digests and addresses are no secrets."""
     assert hidden(text) == text
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "ey-",
+        "eyeyeyeyeyey.",
+        "://",
+        "KEY ",
+        "TOKEN",
+        "A-",
+        "api key ",
+        "password  ",
+        "-----BEGIN PRIVATE KEY-----",
+        "bearer ",
+    ],
+)
+def test_a_hostile_log_takes_no_longer_than_an_ordinary_one(piece: str) -> None:
+    """Half a megabyte of what each pattern begins with: the time does not grow with the square of the length."""
+    assert len(hidden(piece * (512 * 1024 // len(piece)))) > 0

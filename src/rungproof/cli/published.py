@@ -10,6 +10,7 @@ from rungproof.publish.log import NAME, check, read_log
 from rungproof.publish.pack import withdraw
 from rungproof.publish.pack.statements import publisher_of
 from rungproof.publish.signing import find_signer
+from rungproof.publish.site import build_site
 from rungproof.records.errors import ConfigError
 
 
@@ -53,5 +54,6 @@ def take_back(options: argparse.Namespace) -> int:
     if publisher_of(folder)[0]:
         signer, _ = find_signer(options.key, None, os.environ)
     withdraw(folder, signer, options.reason)
+    build_site(folder.parents[1])
     print(f"{options.pack}: withdrawn. Its files stay where they are; the log says why.")
     return 0

@@ -7,6 +7,7 @@ was cut short by a crash was never an entry: it is taken off before the next one
 import base64
 import fcntl
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from rungproof.records.proof import key_file, pae
 Event = Literal["publish", "supersede", "withdraw", "replay"]
 EVENTS: tuple[Event, ...] = get_args(Event)
 NAME, KEYS, LOCK = "log.jsonl", "keys", ".lock"
+STUDY, PACK = re.compile(r"[a-z0-9][a-z0-9_@-]{0,90}"), re.compile(r"[0-9a-f]{12}")
 LOG_TYPE = "application/vnd.rungproof.log+json"
 
 
@@ -162,6 +164,9 @@ def check(reports: Path, log: Log) -> list[str]:
     known: set[tuple[str, str]] = set()
     for number, entry in enumerate(log.entries, start=1):
         where, pack = f"{reports / NAME}:{number}", (entry.study, entry.pack)
+        if not STUDY.fullmatch(entry.study) or not PACK.fullmatch(entry.pack):
+            wrong.append(f"{where}: names no pack: study {entry.study!r:.80}, pack {entry.pack!r:.80}")
+            continue
         if entry.event in ("publish", "supersede"):
             known.add(pack)
         elif pack not in known:
@@ -173,8 +178,9 @@ def check(reports: Path, log: Log) -> list[str]:
 def _signature(reports: Path, entry: Entry) -> Sequence[str]:
     if not entry.key:
         return ["has a signature and names no key"] if entry.sig else []
-    place = reports / KEYS / key_file(entry.key)
+    place = reports / KEYS
     try:
+        place = place / key_file(entry.key)
         public = public_from(place.read_bytes(), str(place))
         signature = base64.b64decode(entry.sig, validate=True)
     except OSError:
@@ -193,10 +199,18 @@ def _pack(reports: Path, entry: Entry) -> Sequence[str]:
     try:
         digest = sha256((folder / "MANIFEST.sha256").read_bytes())
         lines = (folder / "proof.intoto.jsonl").read_bytes().split(b"\n") if entry.line else []
+        own = folder / "signer.pub.pem"
+        publisher = keyid(public_from(own.read_bytes(), str(own))) if own.is_file() else ""
+    except EvidenceError as error:
+        return [str(error)]
     except OSError as error:
         return [f"{entry.event} of {folder}: its {Path(str(error.filename)).name} is not there"]
     if not digest.startswith(entry.pack):
         return [f"{folder}: its manifest's sha256 begins {digest[:12]}; expected {entry.pack}"]
+    if publisher != entry.key:
+        return [
+            f"{entry.event} of {folder}: by {entry.key or 'nobody'}; its publisher is {publisher or 'nobody (unsigned)'}"
+        ]
     if entry.line and entry.line not in map(sha256, lines):
         return [f"{folder}: the line that was merged is not in its proof any more"]
     return []

@@ -7,6 +7,7 @@ are integers. Sources: the DSSE protocol v1 of secure-systems-lab, the in-toto a
 import base64
 import binascii
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -54,7 +55,9 @@ def keyid_of(public: bytes) -> str:
 
 
 def key_file(keyid: str) -> str:
-    """Name of a key's file under reports/keys/."""
+    """Name of a key's file under reports/keys/. Raises EvidenceError for what is no key id: it may be a stranger's."""
+    if not re.fullmatch("ed25519:[0-9a-f]{64}", keyid):
+        raise EvidenceError(f"found {keyid!r:.90}; expected ed25519: and 64 hex digits")
     return f"{keyid.removeprefix('ed25519:')[:16]}.pem"
 
 

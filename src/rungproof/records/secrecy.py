@@ -13,7 +13,7 @@ _TEXT = (
     re.compile(
         r"()(?<![A-Za-z0-9_-])(?:(?:hf_|sk-|ghp_|gho_|github_pat_|glpat-|xox[a-z]-)[A-Za-z0-9_-]{8,}|(?:AKIA|ASIA)[A-Z0-9]{12,})"
     ),
-    re.compile(r"()(?<![A-Za-z0-9])ey[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?"),
+    re.compile(r"()(?<![A-Za-z0-9_-])ey[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?"),
     re.compile(r"(\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE),
     re.compile(r"(://)[^/\s@]+(?=@)"),
     re.compile(

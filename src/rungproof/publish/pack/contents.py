@@ -2,11 +2,12 @@
 job's logs, caches or what lies under control/."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rungproof.records.codec import read, sha256
 from rungproof.records.errors import EvidenceError
+from rungproof.records.formats import Canary, Input, Judged
 from rungproof.records.plan import Plan
 from rungproof.records.secrecy import hidden
 from rungproof.records.summary import Summary
@@ -38,8 +39,8 @@ LOG_BYTES = 256 * 1024  # kept of each end of a server's log
 def check(study: Path) -> tuple[Plan, Summary]:
     """Plan and summary of a results folder that is whole and up to date.
 
-    Raises EvidenceError where a session is open, where plan, summary and verdicts were not made from each other, or from
-    the files that lie there now.
+    Raises EvidenceError where a session is open, and where plan, summary, verdicts and judged records were not made from each
+    other, or not from the files that lie there now.
     """
     if not (study / "summary.json").is_file():
         raise EvidenceError(f"{study}: holds no summary.json, so there is nothing to publish. {_again(study)}")
@@ -56,23 +57,30 @@ def check(study: Path) -> tuple[Plan, Summary]:
     shown = {session.session for session in summary.sessions}
     if new := sorted({p.parent.name for p in study.glob("sessions/*/server.json")} ^ shown):
         raise EvidenceError(f"{study}/summary.json: was made before, or without, session {new[0]}. {_again(study)}")
+    for path in sorted(study.glob("sessions/*/judged/*.json")):
+        _check_inputs(study, path.relative_to(study).as_posix(), read(Judged, path).inputs)
+    for path in sorted(study.glob("sessions/*/canary_*.json")):
+        raw = read(Canary, path).raw
+        _check_inputs(study, path.relative_to(study).as_posix(), (raw,) if raw else ())
     for verdict in summary.verdicts:
-        _check_inputs(study, verdict.gate, [(one.path, one.sha256) for one in verdict.inputs])
+        _check_inputs(study, f"verdicts/{verdict.gate}.json", verdict.inputs)
     return plan, summary
 
 
-def _check_inputs(study: Path, gate: str, inputs: list[tuple[str, str]]) -> None:
-    for path, digest in ((f"verdicts/{gate}.json", ""), *inputs):
+def _check_inputs(study: Path, made: str, inputs: Iterable[Input]) -> None:
+    """Raises EvidenceError where a record is gone, or a file that it was made from is gone or is not that file any more."""
+    if not (study / made).is_file():
+        raise EvidenceError(f"{study}/{made}: there is no such file, and the summary was made from it. {_again(study)}")
+    for one in inputs:
         try:
-            data = (study / path).read_bytes()
+            data = (study / one.path).read_bytes()
         except OSError as error:
             raise EvidenceError(
-                f"{study}/{path}: cannot be read ({error.strerror}); the verdict of {gate} needs it. {_again(study)}"
+                f"{study}/{one.path}: cannot be read ({error.strerror}); {made} was made from it. Bring it back from a copy, or "
+                f"measure that item again. {_again(study)}"
             ) from error
-        if digest and sha256(data) != digest:
-            raise EvidenceError(
-                f"{study}/{path}: has changed since the verdict of {gate} was made from it. {_again(study)}"
-            )
+        if sha256(data) != one.sha256:
+            raise EvidenceError(f"{study}/{one.path}: has changed since {made} was made from it. {_again(study)}")
 
 
 def _again(study: Path) -> str:

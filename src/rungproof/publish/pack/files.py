@@ -1,18 +1,26 @@
 """Manifest, zip and the reducer's source: the parts of a pack that are made from bytes alone."""
 
+import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import rungproof
 from rungproof.records.codec import sha256
+from rungproof.records.errors import EvidenceError
 
 PROOF, PAGE, MANIFEST = "proof.intoto.jsonl", "page", "MANIFEST.sha256"
+PLAIN = re.compile(r"[A-Za-z0-9._@+/-]{1,1000}")
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # the first date that a zip can hold
 
 
 def manifest(made: Mapping[str, bytes]) -> bytes:
-    """What `sha256sum -c` reads: one line a file, sorted by path."""
+    """What `sha256sum -c` reads: one line a file, sorted by path. Raises EvidenceError for a path that not every reader would take."""
+    for path in made:
+        if not PLAIN.fullmatch(path) or {"", ".", ".."} & set(path.split("/")):
+            raise EvidenceError(
+                f"{path!r:.120}: no name for a file of a pack; expected letters, digits and . _ @ + - between slashes"
+            )
     return "".join(f"{sha256(data)}  {path}\n" for path, data in sorted(made.items())).encode()
 
 

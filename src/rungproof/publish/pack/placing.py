@@ -21,7 +21,7 @@ from rungproof.records.plan import Plan
 from rungproof.records.standing import ProofLine, Standing
 from rungproof.records.summary import Summary
 
-UNFINISHED = ".building-"
+UNFINISHED, BEFORE = ".building-", "before"
 STANDING = "standing.json"
 
 
@@ -60,11 +60,14 @@ def zip_of(folder: Path) -> Path:
 
 @contextmanager
 def workshop(home: Path) -> Iterator[Path]:
-    """A folder beside the packs of a study, gone at the end; what a killed publisher left there is swept first. Use it under the log's
-    lock. Raises HostError where the disk refuses."""
+    """A folder beside the packs of a study, gone at the end; what a killed publisher left there is swept first, and a pack that it
+    was about to replace is put back. Use it under the log's lock. Raises HostError where the disk refuses."""
     try:
         home.mkdir(parents=True, exist_ok=True)
         for left in home.glob(f"{UNFINISHED}*"):
+            for kept in left.glob(f"{BEFORE}/*"):  # killed between the two moves of `place`
+                if not (home / kept.name).exists():
+                    kept.rename(home / kept.name)
             shutil.rmtree(left, ignore_errors=True)
         with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=home) as temporary:
             yield Path(temporary)
@@ -125,9 +128,16 @@ def head_shown(folder: Path, log: Log) -> str:
 def place(folder: Path, final: Path, new: bool, made: Standing) -> Pack:
     """Move a finished folder and its zip to their place, in that of an older one of the same pack."""
     write_zip(folder, zip_of(folder))
+    kept = folder.parent / BEFORE / folder.name
     if final.exists():
-        final.rename(folder.with_name("before"))
-    folder.rename(final)
+        kept.parent.mkdir()
+        final.rename(kept)
+    try:
+        folder.rename(final)
+    except OSError:
+        if kept.exists():
+            kept.rename(final)
+        raise
     zip_of(folder).replace(zip_of(final))
     sizes = [path.stat().st_size for path in final.rglob("*") if path.is_file()]
     return Pack(final, len(sizes), sum(sizes), zip_of(final).stat().st_size, new, made)

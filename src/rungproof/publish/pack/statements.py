@@ -114,8 +114,7 @@ def _candidates(
         yield public_from(public, SIGNER)
     if isinstance(told, str):
         yield public_from(told.encode("utf-8"), f"{where}: public_key")
-    path = keys / key_file(envelope.keyid)
-    if envelope.keyid.removeprefix("ed25519:").isalnum() and path.is_file():
+    if envelope.keyid and (path := keys / key_file(envelope.keyid)).is_file():
         yield public_from(path.read_bytes(), str(path))
 
 
