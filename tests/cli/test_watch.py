@@ -130,23 +130,23 @@ def test_files_are_read_once(study: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_however_many_ask_the_files_are_looked_at_once_in_five_seconds() -> None:
     """The page is made again only when it is old, and never when nobody asks."""
     made, clock = [], [0.0]
-    snapshot = watch.Snapshot(lambda: (made.append(1), b"page")[1], lambda: clock[0])
+    snapshot = watch.Snapshot(lambda: (made.append(1), {"/": b"page"})[1], lambda: clock[0])
     assert made == []
     for _ in range(50):
-        assert snapshot.page() == b"page"
+        assert snapshot.page("/") == b"page"
     assert len(made) == 1
     clock[0] = watch.EVERY_S - 0.1
-    snapshot.page()
+    snapshot.page("/")
     assert len(made) == 1
     clock[0] = watch.EVERY_S + 0.0
-    snapshot.page()
+    snapshot.page("/")
     assert len(made) == 2
 
 
 @pytest.fixture
 def address() -> Iterator[tuple[str, int]]:
     """A running server with a page of one word."""
-    server = watch.serve(0, watch.Snapshot(lambda: b"<p>word</p>"))
+    server = watch.serve(0, watch.Snapshot(lambda: {"/": b"<p>word</p>", "/still": b"<p>still</p>"}))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     yield server.server_address[:2]
@@ -179,6 +179,7 @@ def test_this_machine_gets_the_page(address: tuple[str, int], host: str) -> None
         "default-src 'none'" in headers["content-security-policy"]
         and "frame-ancestors 'none'" in headers["content-security-policy"]
     )
+    assert headers["refresh"] == "5" and "refresh" not in asked(address, host, "/still")[2]
     assert headers["cache-control"] == "no-store" and headers["x-content-type-options"] == "nosniff"
 
 
@@ -227,7 +228,8 @@ def test_hostile_text_is_shown_and_not_obeyed(study: Path) -> None:
     parsed = Page(page)
     assert not parsed.faults and not parsed.all("script") and not parsed.all("b", onmouseover="x")
     assert not set("\x1b\x07\x9b\u202e") & set(page) and "[U+001B]" in page
-    assert parsed.all("meta", **{"http-equiv": "refresh", "content": "5"})
+    assert "asks again every 5 s" in page and not parsed.all("meta", **{"http-equiv": "refresh"})
+    assert "held still" in live_html(found, "now", 0)
     assert parsed.all("h1")[0].text == evil
 
 

@@ -48,7 +48,7 @@ def sample(depths: Sequence[int] = DEPTHS, rungs: Sequence[int] = RUNGS) -> Summ
         simulated=False,
         claim="Greedy output of the speculative arm equals that of its no-speculation oracle, token for token, at the points shown.",
         lossless_claim=True,
-        rules={"ladder": {"passes": 2, "shown": "last", "tokens": 128}, "strict": {"window": 100, "cap": 512}, HOSTILE: [HOSTILE, 3, None, True]},
+        rules={"ladder": {"kind": "ladder", "passes": 2, "shown": "last", "tokens": 128}, "strict": {"window": 100, "cap": 512}, HOSTILE: [HOSTILE, 3, None, True]},
         arms=tuple(_arm(name) for name in ARMS),
         sessions=tuple(_session(arm, seat) for arm in ARMS for seat in ("a", "b")),
         canaries=tuple(row for arm in ARMS for row in _canaries(arm)),

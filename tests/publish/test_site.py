@@ -243,7 +243,7 @@ def test_a_pack_cannot_say_itself_how_far_it_is_proven(tmp_path: Path) -> None:
         canonical(Standing(state="Replicated", signed=True, signer="ed25519:me"))
     )
     build_site(tmp_path)
-    assert "Lab-measured, unsigned" in rows(page(tmp_path))[0] and "Replicated" not in page(tmp_path).html
+    assert "Lab-measuredunsigned" in rows(page(tmp_path))[0] and "Replicated" not in page(tmp_path).html
 
 
 def test_an_empty_folder_says_so(tmp_path: Path) -> None:
@@ -353,6 +353,7 @@ def test_rules_suites_and_lanes_have_pages_from_their_source(tmp_path: Path) -> 
     for judge in (judge_gate, rungs):
         for part in (inspect.getdoc(judge) or "").split("\n\n"):
             assert " ".join(part.split()) in text
+    assert "passes 2, shown last" in text
     lane = page(tmp_path, f"_site/{page_of('lane', 'lane-1-base')}")
     assert "title: Lane lane-1-base" in lane.all("pre")[0].text
     assert "2 different launches of it" in lane.all("main")[0].text

@@ -1,89 +1,120 @@
-"""Index, history, comparison and live page in a real browser, where one is installed: narrow screens, filters, the network denied."""
+"""Index, lists, history, comparison and live page in a real browser: narrow screens, filters without script, nothing loaded, nobody shut out."""
 
-import subprocess
+import contextlib
+import io
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from cli.kit import HOSTILE
 from cli.test_compare import folder
 from judge.test_comparing import campaign, other_cap
-from publish.parsed import Page
-from publish.site_kit import published, summary
-from publish.test_browser import BROWSER, FLAGS
+from publish.browser import CHROMIUM, Browser, tools, validate
+from publish.site_kit import happened, pack, published, summary
+from publish.test_browser import AXE, NPM, OVERFLOW
 from rungproof.cli import main
 from rungproof.publish.pages.live import ItemNow, Now, live_html
 from rungproof.publish.site import build_site
 from rungproof.publish.site.listing import page_of
+from rungproof.records.summary import Summary
 
-OFFLINE = "--host-resolver-rules=MAP * ~NOTFOUND"
-PROBE = """<!DOCTYPE html><title>wait</title><iframe src="{page}" style="border:0;width:320px;height:600px"></iframe><script>
-onload = () => {{ const d = document.querySelector("iframe").contentDocument
-const wide = d.documentElement.scrollWidth - d.documentElement.clientWidth
-const seen = () => [...d.querySelectorAll(".rows tbody tr")].filter(e => e.getClientRects().length)
-const all = seen().length
-for (const id of {checked}) d.getElementById(id).checked = true
-const held = seen().filter(e => {checked}.every(id => e.classList.contains(id))).length
-document.title = `done ${{wide}} ${{all}} ${{seen().length}} ${{held}}` }}</script>"""
-
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no chromium is installed, so no page was opened in a browser")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed, so no page was opened in a browser")
+SEEN = "[...document.querySelectorAll('.rows tbody tr')].filter(e => e.getClientRects().length).map(e => e.className)"
+EVIL = f'"><script>document.title = "run"</script><img src=x onerror=alert(1)>{HOSTILE}'
 
 
-def probed(page: Path, checked: list[str], profile: Path) -> list[int]:
-    """(pixels that the page is too wide in 320 px, rows shown, rows shown after these radio buttons were chosen, those that have them all)."""
-    probe = page.with_name(f"probe-{page.name}")
-    probe.write_text(PROBE.format(page=page.name, checked=checked))
-    command = [str(BROWSER), *FLAGS, OFFLINE, f"--user-data-dir={profile}", probe.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    probe.unlink()
-    words = Page(done.stdout).all("title")[0].text.split()
-    assert words[0] == "done", words
-    return [int(word) for word in words[1:]]
+def evil() -> Summary:
+    """A campaign with hostile text in each place that the site shows."""
+    one = summary(1)
+    arms = tuple(
+        replace(a, title=EVIL, model=EVIL, lane=EVIL, engine=EVIL, launch={"host": EVIL, EVIL: [EVIL]})
+        for a in one.arms
+    )
+    return replace(one, title=EVIL * 9, host=EVIL, claim=EVIL, arms=arms, suites=({"id": EVIL, "sha256": EVIL},))
 
 
-def test_the_index_is_filtered_without_script(tmp_path: Path) -> None:
-    """Two facets chosen at once leave the rows that have both, and the page does not scroll sideways in 320 px."""
-    reports = tmp_path / "reports"
-    published(reports, [(f"s{i}", summary(i)) for i in range(12)])
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One page of each kind by name, over packs of which one is hostile, one withdrawn, one superseded and one damaged."""
+    home = tmp_path_factory.mktemp("site")
+    reports = home / "reports"
+    made = [(f"s{i}", summary(i)) for i in range(12)]
+    ids = published(reports, [*made, ("s1", summary(13)), ("evil", evil())])
+    happened(reports, ("withdraw", "s2", ids[2], "a wrong clock"))
+    bad = pack(reports, "bad", summary(99))
+    (reports / "bad" / bad / "summary.json").write_text("{}")
     build_site(reports)
-    index = Page((reports / "index.html").read_text())
-    by_label = {e.text: e.attributes["for"] for e in index.all("label")}
-    wide, every, left, held = probed(
-        reports / "index.html", [by_label["vllm"], by_label["Host 3"]], tmp_path / "profile"
-    )
-    wanted = 2 * sum(i % 3 == 0 and i % 7 == 3 for i in range(12))
-    assert (wide, every, left, held) == (0, 24, wanted, wanted) and wanted > 0
-    assert probed(reports / "_site" / page_of("study", "s1"), [], tmp_path / "profile")[0] == 0
-    assert probed(reports / "_site" / page_of("lane", "lane-1-base"), [], tmp_path / "profile")[0] == 0
-
-
-def test_comparison_and_live_page_fit_a_narrow_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither scrolls sideways in 320 px; their tables do, inside."""
-    a = folder(tmp_path / "one", campaign([100.0, 101.0]))
-    b = folder(tmp_path / "two", other_cap(campaign([110.0, 112.0], rung=220.0)))
-    main(["compare", a, b, "--out", str(tmp_path / "out")])
-    assert probed(tmp_path / "out/index.html", [], tmp_path / "profile")[0] == 0
+    site = reports / "_site"
+    (suite,) = list(site.glob("suite-strict*.html"))[:1] or [site / "about.html"]
+    a = folder(home / "one", campaign([100.0, 101.0]))
+    b = folder(home / "two", replace(other_cap(campaign([110.0, 112.0], rung=220.0)), host=EVIL))
+    with contextlib.redirect_stdout(io.StringIO()):
+        main(["compare", a, b, "--out", str(home / "out")])
     items = tuple(
-        ItemNow(f"base.a/ladder/c{n}", "withheld", 1.5, "tok/s", "3 of 4", "r001.base.a", "a long reason " * 9)
-        for n in range(9)
+        ItemNow(f"base.a/ladder/c{n}", "withheld", 1.5, "tok/s", "3 of 4", "r001.base.a", EVIL) for n in range(9)
     )
-    live = tmp_path / "live.html"
-    live.write_text(
-        live_html(
-            Now(
-                "made",
-                "Made by hand " * 5,
-                True,
-                items,
-                (("withheld", 9),),
-                "r001.base.a",
-                "base.a/ladder/c1",
-                1,
-                9,
-                0.1,
-                60.0,
-            ),
-            "now",
-            600,
-        )
-    )
-    assert probed(live, [], tmp_path / "profile")[0] == 0
+    now = Now("made", EVIL, True, items, (("withheld", 9),), "r001.base.a", "base.a/ladder/c1", 1, 9, 0.1, 60.0)
+    (home / "live.html").write_text(live_html(now, "now", 600), encoding="utf-8")
+    return {
+        "index": reports / "index.html", "aside": site / "aside.html", "about": site / "about.html", "suite": suite,
+        "study": site / page_of("study", "s1"), "evil": site / page_of("study", "evil"), "lane": site / page_of("lane", "lane-1-base"),
+        "rule": site / page_of("rule", "ladder_rung"), "facet": site / "every-model.html", "compare": home / "out/index.html", "live": home / "live.html",
+    }  # fmt: skip
+
+
+NAMES = ("index", "aside", "about", "suite", "study", "evil", "lane", "rule", "facet", "compare", "live")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for all tests of this module."""
+    made = Browser(tmp_path_factory.mktemp("profile"))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_loads_nothing_runs_nothing_and_fits(browser: Browser, pages: dict[str, Path], name: str) -> None:
+    """It asks for itself alone, has one heading of the first rank, and in 320 px nothing scrolls sideways but tables, inside."""
+    browser.requests.clear()
+    browser.faults.clear()
+    browser.open(pages[name], width=320, height=600)
+    assert set(browser.requests) == {pages[name].as_uri()}
+    assert browser.faults == []
+    assert browser.value("document.querySelectorAll('h1').length") == 1
+    assert browser.value("document.scripts.length") == 0 and browser.value("document.title") != "run"
+    assert browser.value(OVERFLOW) == 0
+
+
+def test_the_index_is_filtered_without_script(browser: Browser, pages: dict[str, Path]) -> None:
+    """Two facets chosen at once leave the rows that have both; all of them again bring every row back."""
+    browser.open(pages["index"])
+    every = browser.value(SEEN)
+    ids = browser.value("[...document.querySelectorAll('.filters label')].map(e => [e.textContent, e.htmlFor])")
+    chosen = [next(at for text, at in ids if text == wanted) for wanted in ("vllm", "Host 3")]
+    for at in chosen:
+        browser.value(f"document.getElementById('{at}').click()")
+    left = browser.value(SEEN)
+    assert left == [row for row in every if set(chosen) <= set(row.split())] and 0 < len(left) < len(every)
+    for at in chosen:
+        browser.value(f"document.getElementById('{at.split('-')[0]}-all').click()")
+    assert browser.value(SEEN) == every
+
+
+@NPM
+@pytest.mark.parametrize("name", NAMES)
+def test_axe_finds_nothing(browser: Browser, pages: dict[str, Path], name: str) -> None:
+    """No violation of the accessibility rules of axe-core, light and dark."""
+    source = (tools() / "axe-core/axe.min.js").read_text(encoding="utf-8")
+    for dark in (False, True):
+        browser.open(pages[name], dark=dark)
+        browser.value(source + ";0")
+        assert browser.value(AXE) == [], (name, dark)
+
+
+@NPM
+def test_the_html_is_valid(pages: dict[str, Path]) -> None:
+    """html-validate finds no fault in any page."""
+    assert validate(list(pages.values())) == ""

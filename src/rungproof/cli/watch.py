@@ -19,6 +19,7 @@ ADDRESS = "127.0.0.1"
 EVERY_S = 5  # files are looked at no more often than this, however many browsers ask
 TIMEOUT_S = 5.0  # a connection that says nothing for so long is closed
 NAMES = ("localhost", ADDRESS)
+FOLLOWED, STILL = "/", "/still"  # the page asks again by itself, as the header Refresh tells it; or it does not
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -36,28 +37,31 @@ def add_options(to: argparse.ArgumentParser) -> None:
 
 
 class Snapshot:
-    """The page as bytes, made again at most every EVERY_S seconds, and only when somebody asks."""
+    """The pages as bytes, made again at most every EVERY_S seconds, and only when somebody asks."""
 
-    def __init__(self, make: Callable[[], bytes], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, make: Callable[[], dict[str, bytes]], clock: Callable[[], float] = time.monotonic) -> None:
         self._make, self._clock, self._lock = make, clock, threading.Lock()
-        self._page, self._made = b"", float("-inf")
+        self._pages: dict[str, bytes] = {}
+        self._made = float("-inf")
 
-    def page(self) -> bytes:
-        """The newest page that may be shown."""
+    def page(self, path: str) -> bytes:
+        """The newest page under this path that may be shown. Raises KeyError for any other path."""
         with self._lock:
             if self._clock() - self._made >= EVERY_S:
-                self._page = self._make()
+                self._pages = self._make()
                 self._made = self._clock()  # after the making: a slow disk is not asked more often for being slow
-            return self._page
+            return self._pages[path]
 
 
 def watch(options: argparse.Namespace, plan: Plan, study: Path) -> int:
     """Serve the page until Ctrl-C. Raises ConfigError for a port that is none, HostError for one that is taken."""
     records = Records()
 
-    def make() -> bytes:
+    def make() -> dict[str, bytes]:
         moment = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        return live_html(now(plan, study, records), moment, EVERY_S).encode("utf-8", "replace")
+        seen = now(plan, study, records)
+        every = {FOLLOWED: EVERY_S, STILL: 0}
+        return {path: live_html(seen, moment, s).encode("utf-8", "replace") for path, s in every.items()}
 
     server = serve(options.port, Snapshot(make))
     yield_everything()
@@ -121,15 +125,17 @@ def _handler(snapshot: Snapshot) -> type[BaseHTTPRequestHandler]:
         def _answer(self, body: bool) -> None:
             if not allowed(self.headers.get("Host")):
                 self._send(421, b"This address answers to localhost alone.\n", "text/plain", body)
-            elif self.path != "/":
+            elif self.path not in (FOLLOWED, STILL):
                 self._send(404, b"There is one page here: /\n", "text/plain", body)
             else:
-                self._send(200, snapshot.page(), "text/html", body)
+                self._send(200, snapshot.page(self.path), "text/html", body)
 
         def _send(self, status: int, data: bytes, kind: str, body: bool) -> None:
             self.send_response(status)
             for name, value in HEADERS.items():
                 self.send_header(name, value)
+            if status == 200 and self.path == FOLLOWED:
+                self.send_header("Refresh", str(EVERY_S))
             self.send_header("Content-Type", f"{kind}; charset=utf-8")
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()

@@ -54,6 +54,17 @@ def read_yaml(path: Path) -> Any:
         raise ConfigError(f"{path}{at}: not valid YAML: {getattr(error, 'problem', error)}") from error
 
 
+def yaml_of_strangers(text: str, where: str) -> Any:
+    """The plain values of a YAML text that somebody else wrote. Raises ConfigError for what is no YAML, and for aliases: aliases of
+    aliases can be made to fill the memory, and no file of ours has any."""
+    try:
+        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text, _Loader)):
+            raise ConfigError(f"{where}: holds aliases; a file of a stranger is read without them")
+        return yaml.load(text, Loader=_Loader)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ConfigError(f"{where}: not valid YAML: {getattr(error, 'problem', error)}") from error
+
+
 def yaml_text(value: dict[str, Any]) -> str:
     """Plain values as YAML, keys in their order."""
     return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120))

@@ -55,8 +55,8 @@ class Now:
         return sorted(self.counts, key=lambda pair: ORDER.index(pair[0]))
 
 
-def live_html(now: Now, at: str, every_s: float) -> str:
-    """The page. at: the moment it was made, for people; every_s: after how long a browser asks again [s]."""
+def live_html(now: Now, at: str, every_s: int) -> str:
+    """The page. at: the moment it was made, for people; every_s: after how long a browser is told to ask again [s], 0: never."""
     return templates().get_template("live.html.j2").render(now=now, at=at, every_s=every_s, classes=STATES)
 
 

@@ -79,7 +79,7 @@ def site_files(found: Found) -> Iterator[tuple[str, bytes]]:
         yield _study(common, study, [pack for pack in found.packs if pack.study == study])
     aside = [pack for status in ASIDE for pack in found.packs if pack.status == status]
     yield f"{OWN}/aside.html", _page("site_aside.html.j2", common, "../", title="Not among the claims", packs=aside)
-    rules, suites, lanes = things.rules(), things.suites(found), things.lanes(found)
+    rules, suites, lanes = things.rules(found), things.suites(found), things.lanes(found)
     for thing in (*rules, *suites, *lanes):
         yield f"{OWN}/{thing.page}", _page("site_thing.html.j2", common, "../", title=thing.title, thing=thing)
     yield (

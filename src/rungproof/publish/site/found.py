@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-import yaml
-
+from rungproof.config.base import yaml_of_strangers
 from rungproof.judge.replay import claimed_items
 from rungproof.judge.standing import standing
 from rungproof.publish.log import KEYS, Log, read_log
@@ -15,7 +14,7 @@ from rungproof.publish.pack.files import PROOF
 from rungproof.publish.pack.statements import proof_lines, publisher_of
 from rungproof.publish.reading import listed, read_bounded
 from rungproof.records.codec import build, load_json, parse, sha256
-from rungproof.records.errors import EvidenceError
+from rungproof.records.errors import ConfigError, EvidenceError
 from rungproof.records.formats import Point
 from rungproof.records.plan import Plan
 from rungproof.records.standing import Standing
@@ -239,11 +238,8 @@ def _model_key(folder: Path, model: str, key: str) -> str:
     if "/" in model or not path.is_file():
         return ""
     try:
-        text = read_bounded(path, 64 * 1024).decode("utf-8")
-        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text, yaml.SafeLoader)):
-            return ""  # aliases of aliases can be made to fill the memory; no file of ours has any
-        value = yaml.safe_load(text)
-    except (EvidenceError, UnicodeDecodeError, yaml.YAMLError, RecursionError):
+        value = yaml_of_strangers(read_bounded(path, 64 * 1024).decode("utf-8"), str(path))
+    except (EvidenceError, ConfigError, UnicodeDecodeError):
         return ""
     found = value.get(key) if isinstance(value, dict) else None
     return found if isinstance(found, str) else ""

@@ -64,15 +64,20 @@ def _order(row: Row) -> tuple[bool, float, str, str, str]:
 
 
 def choices(rows: Sequence[Row], facet: Facet) -> list[Choice]:
-    """The values of a facet, in alphabetical order."""
+    """The values of a facet, in the order of their names."""
     counts: dict[str, int] = {}
     for row in rows:
         value = facet.value(row)
         counts[value] = counts.get(value, 0) + 1
     return [
         Choice(facet.key, value, counts[value], page_of(facet.key, value), number)
-        for number, value in enumerate(sorted(counts))
+        for number, value in enumerate(sorted(counts, key=natural))
     ]
+
+
+def natural(name: str) -> list[tuple[bool, int, str]]:
+    """A key by which model-2 comes before model-10."""
+    return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in re.split(r"([0-9]{1,9})", name)]
 
 
 def page_of(kind: str, name: str) -> str:

@@ -1,7 +1,8 @@
 """Pages of what packs were measured with: each suite and lane as the packs carry it, each rule as the judge's own source tells it."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -10,7 +11,7 @@ from rungproof.judge.gates import judge_gate, judge_spread
 from rungproof.judge.identity import divergence
 from rungproof.judge.soundness import judge_count
 from rungproof.plan.gates import COUNT_TITLES
-from rungproof.publish.pages.facts import Fact, facts
+from rungproof.publish.pages.facts import Fact, facts, flat
 from rungproof.publish.site.found import Found, PackEntry, config_text
 from rungproof.publish.site.listing import page_of
 from rungproof.records.plan import COUNTS, GateKind
@@ -26,6 +27,11 @@ TITLES: dict[str, str] = {
     "spread": "Fresh servers lie near each other",
     **{str(kind): title for kind, title in COUNT_TITLES.items()},
 }  # fmt: skip
+WORKLOADS = {
+    "base_repeat": "strict", "draft_repeat": "strict", "draft_oracle": "strict", "spread": "strict", "ladder_rung": "ladder",
+    "depth_oracle": "depth", "short_oracle": "short",
+}  # fmt: skip
+FIXED = ("passes", "exact", "shown", "cap", "tokens", "window", "min_distinct", "stagger_ms", "copies", "repeats")
 JUDGES: dict[str, tuple[object, ...]] = {
     "ladder_rung": (judge_gate, rungs, rungs.rung_of, divergence),
     "spread": (judge_spread,),
@@ -35,38 +41,40 @@ JUDGES: dict[str, tuple[object, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """A page of its own. `paragraphs`: words; `rows`: facts; `text`: a configuration file as it is; used: packs that used it."""
+    """A page of its own. `parts`: (heading, paragraphs); `rows`: facts; `text`: a configuration file as it is; used: packs that used it."""
 
     page: str
     kind: str
     name: str
     title: str
-    paragraphs: tuple[str, ...]
+    parts: tuple[tuple[str, tuple[str, ...]], ...]
     rows: tuple[Fact, ...]
     text: str
     source: str
     used: tuple[PackEntry, ...]
 
 
-def rules() -> list[Thing]:
+def rules(found: Found) -> list[Thing]:
     """One page a kind of gate, and one on statistics: the words are the docstrings of the code that judges."""
     made = []
     for kind in get_args(GateKind):
         judges = JUDGES.get(kind, (judge_gate, divergence))
-        words = tuple(part for judge in judges for part in _words(judge))
         where = ", ".join(dict.fromkeys(_where(judge) for judge in judges))
-        made.append(Thing(page_of("rule", kind), "rule", kind, TITLES[kind], words, (), "", where, ()))
-    allowed: tuple[Callable[..., object], ...] = (
-        stats.servers_interval, stats.range_of, stats.t_interval, stats.median_interval, stats.rate_ratio, stats.lower_bound, stats.outliers,
+        parts = tuple((_name(judge), _words(judge)) for judge in judges)
+        made.append(
+            Thing(page_of("rule", kind), "rule", kind, TITLES[kind], parts, _planned(found, kind), "", where, ())
+        )
+    allowed = (
+        stats, stats.servers_interval, stats.range_of, stats.t_interval, stats.median_interval, stats.rate_ratio, stats.lower_bound, stats.outliers,
     )  # fmt: skip
-    words = (*_words(stats), *(f"{judge.__name__}: {' '.join(_words(judge))}" for judge in allowed))
+    parts = tuple((_name(judge), _words(judge)) for judge in allowed)
     made.append(
         Thing(
             page_of("rule", "statistics"),
             "rule",
             "statistics",
             "What a sample allows",
-            words,
+            parts,
             (),
             "",
             _where(stats),
@@ -74,6 +82,25 @@ def rules() -> list[Thing]:
         )
     )
     return made
+
+
+def _planned(found: Found, kind: str) -> tuple[Fact, ...]:
+    """What packs fixed for workloads that such a gate looks at, each way once with how many packs have it."""
+    looks = WORKLOADS.get(kind, "")
+    ways: Counter[str] = Counter()
+    for pack in found.packs:
+        works = [work for work in pack.rules.values() if isinstance(work, dict) and looks and work.get("kind") == looks]
+        ways.update(
+            {
+                ", ".join(f"{key} {text}" for key, text in flat({k: work[k] for k in FIXED if k in work}))
+                for work in works
+            }
+        )
+    return tuple(Fact(way, f"{count} {'pack' if count == 1 else 'packs'}") for way, count in sorted(ways.items()))
+
+
+def _name(judge: object) -> str:
+    return str(getattr(judge, "__name__", "")).removeprefix("rungproof.")
 
 
 def _words(judge: object) -> tuple[str, ...]:
@@ -120,6 +147,7 @@ def lanes(found: Found) -> list[Thing]:
             if len(launches) == 1
             else f"{len(launches)} different launches of it were measured; the newest one stands here:",
         )
+        parts = (("", words),)
         first = next(arm for arm in newest[0].arms if arm.lane == lane)
         text, source = _config(found, newest, f"lanes/{lane}.yaml")
         made.append(
@@ -128,7 +156,7 @@ def lanes(found: Found) -> list[Thing]:
                 "lane",
                 lane,
                 f"Lane {lane}",
-                words,
+                parts,
                 tuple(facts(first.launch)),
                 text,
                 source,
