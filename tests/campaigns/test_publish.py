@@ -1,5 +1,6 @@
 """`snakemake publish`: from a results folder to a pack that holds everything, in the same bytes each time."""
 
+import base64
 import gzip
 import json
 import shutil
@@ -18,11 +19,11 @@ from campaigns.test_verify import edit
 from records.test_proof import floats
 from rungproof.cli import main
 from rungproof.publish.log import check, read_log
-from rungproof.publish.pack import Pack, build, withdraw
-from rungproof.publish.signing import FileSigner, Signer, find_signer, holds, keyid, public_from
+from rungproof.publish.pack import Pack, add_line, build, withdraw
+from rungproof.publish.signing import FileSigner, Signer, find_signer, holds, keyid, pem, public_from, signed_line
 from rungproof.records.codec import sha256
 from rungproof.records.errors import ConfigError, EvidenceError, RungproofError
-from rungproof.records.proof import MEASUREMENT, PAGE, PROVENANCE, read_line, statement_of
+from rungproof.records.proof import MEASUREMENT, PAGE, PROVENANCE, REPLAY, read_line, statement, statement_of
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -383,3 +384,68 @@ def test_every_line_of_a_pack_fits_the_published_schema(pack: Pack) -> None:
     for name, wrong in (("value", 12.5), ("k", "7"), ("k", -1), ("state", "fine"), ("value", "fast")):
         claims = [{**measurement["predicate"]["claims"][0], name: wrong}]
         assert not schema.is_valid({**measurement, "predicate": {**measurement["predicate"], "claims": claims}})
+
+
+def replayed(folder: Path, signer: Signer, **more: Any) -> bytes:
+    """A line of somebody who recomputed a pack on every level."""
+    levels = dict.fromkeys(("L0", "L1", "L2", "L3", "L4"), "ok")
+    said = {"kind": "recompute", "levels": levels, "public_key": pem(signer.public).decode(), **more}
+    subject = {"MANIFEST.sha256": sha256((folder / "MANIFEST.sha256").read_bytes())}
+    return signed_line(statement(subject, REPLAY, said), signer)
+
+
+def test_a_line_of_somebody_else_joins_the_proof(measured: Checkout, signer: Signer, tmp_path: Path) -> None:
+    """The state moves, page, log and zip tell of it, nothing under the manifest changes, and the same line again is no news."""
+    made = build(measured.study("mini"), tmp_path, measured.folder, signer)
+    before = tree(made.folder)
+    other = find_signer(str(tmp_path / "other.pem"), tmp_path / "checkout", {})[0]
+    line = replayed(made.folder, other)
+    told = add_line(made.folder, line, signer)
+    after = tree(made.folder)
+    assert told.standing.state == "Recomputed" and made.standing.state == "Lab-measured"
+    assert {p for p in before if before[p] != after[p] and not p.startswith("page/")} == {"proof.intoto.jsonl"}
+    assert after["proof.intoto.jsonl"].startswith(before["proof.intoto.jsonl"] + line)
+    assert [s["predicateType"] for s in statements(made.folder)] == [PROVENANCE, MEASUREMENT, PAGE, REPLAY, PAGE]
+    assert statements(made.folder)[-1]["predicate"]["state"] == "Recomputed"
+    assert statements(made.folder)[-1]["subject"][0]["digest"]["sha256"] == sha256(after["page/MANIFEST.sha256"])
+    held = read_log(tmp_path)
+    assert (held.entries[-1].event, held.entries[-1].line) == ("replay", sha256(line.rstrip(b"\n")))
+    assert told.standing.log_head == held.head and check(tmp_path, held) == []
+    with zipfile.ZipFile(made.zip) as packed:
+        assert packed.read(f"{made.id}/proof.intoto.jsonl") == after["proof.intoto.jsonl"]
+    add_line(made.folder, line, signer)
+    build(measured.study("mini"), tmp_path, measured.folder, signer)
+    assert tree(made.folder) == after and read_log(tmp_path) == held
+
+
+def test_lines_that_must_not_join(measured: Checkout, signer: Signer, tmp_path: Path) -> None:
+    """A changed line, one about another pack, one that is no replay, a proof that is cut; and only the publisher may merge."""
+    made = build(measured.study("mini"), tmp_path, measured.folder, signer)
+    other = find_signer(str(tmp_path / "other.pem"), tmp_path / "checkout", {})[0]
+    good = replayed(made.folder, other)
+    envelope = json.loads(good)
+    forged = {
+        **envelope,
+        "payload": base64.b64encode(base64.b64decode(envelope["payload"]).replace(b"ok", b"OK")).decode(),
+    }
+    unsigned = {**envelope, "signatures": []}
+    (tmp_path / "another").mkdir()
+    (tmp_path / "another/MANIFEST.sha256").write_text("x")
+    lines = {
+        "forged": json.dumps(forged).encode() + b"\n",
+        "unsigned": json.dumps(unsigned).encode() + b"\n",
+        "no replay": (made.folder / "proof.intoto.jsonl").read_bytes().splitlines(keepends=True)[0],
+        "another pack": replayed(tmp_path / "another", other),
+        "without its end": good[:-1],
+        "two at once": good + good,
+        "no line": b"hello\n",
+    }
+    before = tree(tmp_path / "mini")
+    for name, line in lines.items():
+        with pytest.raises(EvidenceError):
+            add_line(made.folder, line, signer)
+        assert tree(tmp_path / "mini") == before, name
+    for wrong in (other, None):
+        with pytest.raises(ConfigError, match="its publisher is"):
+            add_line(made.folder, good, wrong)
+        assert tree(tmp_path / "mini") == before and len(read_log(tmp_path).entries) == 1

@@ -4,12 +4,14 @@
 
 def campaign_of(study):
     """The campaign behind a results folder's name on this call's host."""
-    for name in CAMPAIGNS:
-        if loaded(name).folder == study:
-            return name
+    name = study.partition("@")[
+        0
+    ]  # no other file is read: a campaign that is not filled in yet must not stop this one
+    if name in CAMPAIGNS and loaded(name).folder == study:
+        return name
     fail(
-        f"{RESULTS}/{study}: no campaign writes there on this host; expected one of "
-        + ", ".join(loaded(name).folder for name in CAMPAIGNS)
+        f"{RESULTS}/{study}: no campaign writes there on this host; expected NAME, or NAME@HOST where the host is not the campaign's "
+        f"own, with a NAME of {', '.join(CAMPAIGNS)}"
     )
 
 
@@ -187,7 +189,7 @@ def print_closing(whole):
 
 def model_parts(wildcards):
     """The environment that makes the model, and the model it starts from, if any."""
-    for name in CAMPAIGNS:
+    for name in dict.fromkeys((*ASKED, *CAMPAIGNS)):
         the_loaded = loaded(name)
         if wildcards.name in the_loaded.models and not the_loaded.simulated:
             model = the_loaded.models[wildcards.name]
@@ -223,7 +225,7 @@ def model_parts(wildcards):
 def model_section(wildcards):
     return next(
         loaded(c).models[wildcards.name]
-        for c in CAMPAIGNS
+        for c in dict.fromkeys((*ASKED, *CAMPAIGNS))
         if wildcards.name in loaded(c).models
     )
 

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from rungproof.publish.log import KEYS, Log, append, entry_after, locked, read_log
-from rungproof.publish.pack.files import PROOF
+from rungproof.publish.pack.files import MANIFEST, PROOF
 from rungproof.publish.pack.placing import Pack, finish, place, workshop
 from rungproof.publish.pack.statements import proof_lines, publisher_of
 from rungproof.publish.signing import Signer, keyid
@@ -29,6 +29,10 @@ def add_line(folder: Path, line: bytes, signer: Signer | None, reason: str = "")
         if len(told) != 1 or told[0][1].kind not in ("replay", "recompute") or not told[0][1].holds:
             raise EvidenceError(
                 f"{folder.name}: found no line of a replay whose signature holds; expected one, with its end, signed by the key it names"
+            )
+        if told[0][1].subject != sha256((folder / MANIFEST).read_bytes()):
+            raise EvidenceError(
+                f"{folder.name}: the line speaks of the pack {told[0][1].subject[:12]}; it was made from another one"
             )
         digest = sha256(line.rstrip(b"\n"))
         entry, head = None, log.head

@@ -12,7 +12,7 @@ Measurements of the campaign `{study}` on the host `{host}`, with every byte tha
 Of {points} points: {states}. *Qualified*: measured, and every output token equal to its oracle. *Withheld*: measured, but not
 identical. *Invalid*, *failed*, *skipped*: no sound measurement, with the reason. All of them are in here.
 
-Newest evidence: {newest} UTC. {registered}
+Newest evidence: {newest}. {registered}
 
 ## Look
 
