@@ -85,21 +85,23 @@ CHEATS: dict[str, Callable[[Path], None]] = {
 
 
 def test_an_honest_folder_recomputes(honest: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 0, and the counts of what was compared."""
+    """Exit code 0, the counts of what was compared, and that it is no pack: nobody signed it."""
     assert main(["verify", str(honest)]) == 0
     out = capsys.readouterr().out
+    assert "L0 bytes     not checked  no pack" in out and "L1 signer    not checked  no pack" in out
     assert "16 judged records" in out
     assert "12 points" in out
+    assert main(["verify", str(honest), "--trust", str(honest / "plan.json")]) == 11
 
 
 @pytest.mark.parametrize("cheat", CHEATS.values(), ids=CHEATS)
 def test_each_cheat_is_found(
     honest: Path, tmp_path: Path, cheat: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 1 (or 4 where a record is not one any more), and a line that says what differs."""
+    """Numbers or identity fail (exit code 12 or 13), with a line that says what differs; docs/mutations.md has the levels of a pack."""
     study = tmp_path / "mini"
     shutil.copytree(honest, study)
     cheat(study)
-    assert main(["verify", str(study)]) in (1, 4)
-    said = capsys.readouterr().err
-    assert "differs" in said or "rungproof:" in said
+    assert main(["verify", str(study)]) in (12, 13)
+    said = capsys.readouterr().out.splitlines()
+    assert any("FAILED" in one for one in said) and any(one.startswith("   ") for one in said)

@@ -3,9 +3,21 @@
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from rungproof.cli import compare, doctor, env, from_command, host, inspect, lane, measure, published, selftest, tokens
+from rungproof.cli import (
+    compare,
+    doctor,
+    env,
+    from_command,
+    host,
+    inspect,
+    lane,
+    measure,
+    published,
+    selftest,
+    tokens,
+    verify,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +32,8 @@ class Command:
     run: Callable[[argparse.Namespace], int] | None
 
 
-def _study(to: argparse.ArgumentParser) -> None:
-    to.add_argument("study", type=Path, metavar="DIR", help="a campaign's results, such as results/campaign_v2")
-
-
 def _verified(to: argparse.ArgumentParser) -> None:
-    _study(to)
-    to.add_argument("--json", action="store_true", help="with --tokens: the counts as JSON on standard output")
+    verify.add_options(to)
     tokens.add_options(to)
 
 
@@ -135,14 +142,21 @@ with `copies` to send each prompt several times at once.
     ),
     Command(
         ("verify",),
-        "recompute a campaign's results from its raw bytes",
+        "check a proof pack, or a campaign's results, level by level",
         """\
-Compute every request, verdict and point of a results folder again from its raw bytes and
-compare. Needs no server and no network. Exit code 1 where anything differs.
+Check a pack (a folder, a zip, or an address of a zip), or a results folder, and print each level:
+L0 bytes, L1 signer, L2 numbers, L3 identity, L4 sense (docs/verify.md). Every number is made again
+from the raw bytes by the installed program, not by the pack's own. Needs no server. Exit code 10
+to 14: the first level that failed. A results folder has no L0 and L1: it is told so.
 With --tokens the answers are put through the model's pinned weights again, on the processor, by
 the server environment's Python: each emitted token must be the likeliest, or within a margin.
 """,
-        ("rungproof verify results/campaign_v2", "rungproof verify --tokens results/campaign_v2 --arm w4a16"),
+        (
+            "rungproof verify results/campaign_v2",
+            "rungproof verify reports/campaign_v2/0123456789ab --trust lab.pem --log reports/log.jsonl",
+            "rungproof verify https://lab.example/reports/campaign_v2/0123456789ab.zip --trust lab.pem --json",
+            "rungproof verify --tokens results/campaign_v2 --arm w4a16",
+        ),
         _verified,
         inspect.verify,
     ),

@@ -57,7 +57,7 @@ def add_options(to: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Force the answers of a pack or results folder; exit code 1 where one has tokens its weights would not give, or there is none."""
-    study: Path = options.study
+    study = Path(options.study)
     plan = read(Plan, study / "plan.json")
     manifest = study / "MANIFEST.sha256"
     seed = sha256(manifest.read_bytes()) if manifest.exists() else sha256((study / "plan.json").read_bytes())

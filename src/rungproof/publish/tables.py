@@ -138,6 +138,17 @@ def read_table(path: Path, name: str) -> pd.DataFrame:
     return frame
 
 
+def same_parquet(one: Path, two: Path) -> bool:
+    """Whether two Parquet files hold the same, metadata too; another version of pyarrow writes other bytes. Any other file: False."""
+    if one.suffix != ".parquet":
+        return False
+    try:
+        a, b = pq.read_table(one), pq.read_table(two)
+    except (OSError, pa.ArrowException):
+        return False
+    return bool(a.equals(b, check_metadata=True))
+
+
 def _columns(name: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
     ordered = sorted(rows, key=lambda row: tuple(row[key] for key in KEYS[name]))
     keys = [tuple(row[key] for key in KEYS[name]) for row in ordered]

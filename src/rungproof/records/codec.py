@@ -7,10 +7,11 @@ sha256 of those bytes, so equal content has an equal digest wherever and wheneve
 import dataclasses
 import hashlib
 import json
+import math
 import types
 import typing
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from rungproof.records.errors import EvidenceError
 
@@ -65,7 +66,7 @@ def read(cls: type[Record], path: Path) -> Record:
 
 
 def load_json(data: bytes, where: str) -> Any:
-    """JSON with duplicate keys and NaN refused. Raises EvidenceError."""
+    """JSON with duplicate keys, NaN and infinities (1e999 too) refused. Raises EvidenceError."""
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         made = dict(items)
@@ -73,11 +74,15 @@ def load_json(data: bytes, where: str) -> Any:
             raise EvidenceError(f"{where}: a key stands twice in one object; expected each key once")
         return made
 
-    def constant(name: str) -> Any:
+    def constant(name: str) -> NoReturn:
         raise EvidenceError(f"{where}: found {name}; expected a finite number")
 
+    def finite(text: str) -> float:
+        value = float(text)
+        return value if math.isfinite(value) else constant(text[:40])
+
     try:
-        return json.loads(data.decode("utf-8"), object_pairs_hook=pairs, parse_constant=constant)
+        return json.loads(data.decode("utf-8"), object_pairs_hook=pairs, parse_constant=constant, parse_float=finite)
     except (ValueError, RecursionError) as error:
         raise EvidenceError(f"{where}: not valid JSON ({error}); the file is damaged or not one of ours") from error
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from rungproof.judge.oracle import tokens
 from rungproof.publish.log import Entry, Log, append, entry_after, locked, read_log, write_key
 from rungproof.publish.pack.contents import check, evidence
 from rungproof.publish.pack.crate import CRATE, crate
 from rungproof.publish.pack.files import MANIFEST, PROOF, manifest, reducer, write_tree
 from rungproof.publish.pack.inputs import inputs
-from rungproof.publish.pack.oracle import tokens
 from rungproof.publish.pack.placing import Pack, finish, head_shown, place, workshop
 from rungproof.publish.pack.readme import readme
 from rungproof.publish.pack.statements import first_lines, public_of

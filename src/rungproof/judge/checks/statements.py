@@ -1,0 +1,60 @@
+"""What a pack says besides its page: the oracle's tokens, the signed claims, how far it is proven. Each is made again and compared."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rungproof.judge.checks.found import Found, differences, level_of
+from rungproof.judge.claims import measurement
+from rungproof.judge.evidence import Read
+from rungproof.judge.oracle import tokens
+from rungproof.judge.recompute import Again
+from rungproof.judge.replay import claimed_items
+from rungproof.judge.standing import standing
+from rungproof.records.codec import load_json, parse, plain
+from rungproof.records.standing import ProofLine, Standing
+
+
+def check_statements(read: Read, again: Again, proof: Mapping[str, Any], found: Found) -> None:
+    """oracle/tokens.json, the measurement statement and page/standing.json of a pack, against what was recomputed.
+
+    proof: what L1 learnt (verify.Proof). Raises EvidenceError for a file that is none of ours.
+    """
+    found.need("L2", "oracle items", "signed claims")
+    made = tokens(again.plan, [one for lying in again.judged.values() for _, one in lying])
+    data = read("oracle/tokens.json")
+    if data is None:
+        found.fail("L2", "oracle/tokens.json: there is no such file")
+    else:
+        found.count("oracle items", len(made["items"]))
+        for path, words in differences(load_json(data, "oracle/tokens.json"), made):
+            found.fail(level_of(path), f"oracle/tokens.json: {path}: {words}")
+    for one in proof["lines"]:
+        if one["kind"] == "measurement" and one["keyid"] == proof["publisher"]:
+            _claims(one["predicate"], again, found)
+    _standing(read, again, proof, found)
+
+
+def _claims(said: Mapping[str, Any], again: Again, found: Found) -> None:
+    """The signed predicate is the one that the recomputed summary gives; what is said besides is not looked at."""
+    claims = measurement(again.summary)
+    found.count("signed claims", len(claims["claims"]))
+    for key, value in claims.items():
+        for path, words in differences(said.get(key), plain(value), f"/{key}"):
+            found.fail(level_of(path), f"proof.intoto.jsonl: measurement: {path}: {words}")
+
+
+def _standing(read: Read, again: Again, proof: Mapping[str, Any], found: Found) -> None:
+    """The state on the page is the one that the lines give; what the log says (head, date, what it supersedes) is the log's."""
+    data = read("page/standing.json")
+    if data is None:
+        found.note("page/standing.json: there is none, so no state is claimed")
+        return
+    said = parse(Standing, data, "page/standing.json")
+    names = ("kind", "keyid", "holds", "subject", "predicate")
+    lines = [ProofLine(**{name: one[name] for name in names}) for one in proof["lines"] if one["kind"] != "page"]
+    claimed = claimed_items(again.plan, again.summary.points)
+    made = standing(lines, proof["pack"], proof["publisher"], claimed, said.log_head, said.supersedes, said.published)
+    found.need("L2", "standing")
+    found.count("standing")
+    for path, words in differences(plain(said), plain(made)):
+        found.fail("L2", f"page/standing.json: {path}: {words}")
