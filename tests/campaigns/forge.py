@@ -286,10 +286,10 @@ MUTATIONS: dict[str, Mutation] = {
         raw(invent, WITHHELD), ("L0", "L1", "L2", ""), "`rungproof verify --tokens` where the oracle was invented too; a replay"
     ),
     "a digit of a page is changed": Mutation(
-        text("page/index.html", r'(<data value="[^"]*" data-claim="[^"]*"[^>]*>)\d', r"\g<1>9"), ("L0", "L1", "L2", None)
+        text("page/index.html", r'(<data value="[^"]*" data-claim="[^"/][^"]*"[^>]*>)[0-8]', r"\g<1>9"), ("L0", "L1", "L2", None)
     ),
     "a value behind a number of a page is changed": Mutation(
-        text("page/index.html", r'<data value="\d', '<data value="9'), ("L0", "L1", "L2", None)
+        text("page/index.html", r'(<data value=")[0-8]([^"]*" data-claim="[^"/])', r"\g<1>9\2"), ("L0", "L1", "L2", None)
     ),
     "a number is rounded otherwise": Mutation(rounding, ("L0", "L1", "L2", None)),
     "a number without a claim is put on a page": Mutation(

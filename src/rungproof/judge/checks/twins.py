@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rungproof.judge.checks.found import Found, Level
-from rungproof.judge.checks.page import pointed
 from rungproof.records.codec import load_json
 from rungproof.records.errors import EvidenceError
 
@@ -116,18 +115,18 @@ def _drawn(where: str, row: Row, points: Mapping[str, Row], summary: Row, found:
     own = f"/points/{summary['points'].index(point)}/"
     if claim != name and not claim.startswith(own):
         raise EvidenceError(f"{where}: {name}: its claim {claim!r:.80} leads to another point")
-    detail = claim.rpartition("/")[2]
-    ends = (
-        [point["low"], point["high"]]
-        if claim == name
-        else [point["detail"].get(k) for k in WHISKERS.get(detail, ("", ""))]
-    )
-    wanted = {"point": name, "claim": claim} | {c: of(point, summary) for c, of in CHART.items()}
-    wanted |= {
-        "value_in_unit": point["value"] if claim == name else pointed(summary, claim),
-        "low_in_unit": ends[0],
-        "high_in_unit": ends[1],
-    }
+    detail = claim.removeprefix(f"{own}detail/")
+    if claim == name:
+        value, low, high = point["value"], point["low"], point["high"]
+    elif detail != claim and "/" not in detail:  # a figure beside the point's own; none where nothing was measured
+        value, (low, high) = (
+            point["detail"].get(detail),
+            (point["detail"].get(k) for k in WHISKERS.get(detail, ("", ""))),
+        )
+    else:
+        raise EvidenceError(f"{where}: {name}: its claim {claim!r:.80} is to no figure of the point")
+    wanted = {"point": name, "claim": claim, "value_in_unit": value, "low_in_unit": low, "high_in_unit": high}
+    wanted |= {column: of(point, summary) for column, of in CHART.items()}
     _row(where, name, row, wanted, found, text)
 
 
