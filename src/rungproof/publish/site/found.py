@@ -217,7 +217,7 @@ def _arm(folder: Path, arm: ArmInfo, headlines: Sequence[Headline], points: Sequ
     return ArmEntry(
         arm.name, arm.title, arm.lane, arm.model, quantisation(folder, arm), arm.engine, arm.draft_depth, place,
         headline.center if headline and good else None, headline.low if headline and good else None, headline.high if headline and good else None,
-        headline.kind if headline and good else "", headline.unit if headline else "", headline.state if headline else "no headline",
+        headline.kind if headline and good else "", headline.unit if headline else "", headline.state if headline else "no strict suite",
         headline.k if headline else 0, headline.n if headline else 0, sum(p.state == "qualified" for p in mine), len(mine),
         arm.launch, arm.launch_sha256,
     )  # fmt: skip
