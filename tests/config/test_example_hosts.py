@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rungproof.config.load import load
+from rungproof.config.load import campaign_names, load
 from rungproof.plan.resolve import resolve
 from rungproof.records.errors import ConfigError
 
@@ -55,10 +55,11 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_an_image_that_is_not_filled_in_is_told_with_what_to_do(name: str) -> None:
-    """File, key, what stands there and the command that prints what must."""
+def test_an_image_that_is_not_filled_in_is_told_with_what_to_do(tmp_path: Path, name: str) -> None:
+    """File, key, what stands there and the command that prints what must. As it ships, it disturbs no other campaign."""
+    assert f"first_{name}" not in campaign_names(ROOT)
     with pytest.raises(ConfigError) as refused:
-        load(ROOT, f"first_{name}")
+        load(filled(tmp_path, name, "FILL-IN"), f"first_{name}")
     words = str(refused.value)
     assert f"config/lanes/smollm2-bf16-{name}.yaml: container.image: found 'FILL-IN'" in words
     assert "docker image inspect --format '{{index .RepoDigests 0}}'" in words
@@ -95,8 +96,9 @@ def test_fault_lines_match_faults_alone(name: str) -> None:
 
 
 def filled(to: Path, name: str, image: str) -> Path:
-    """A copy of the configuration in which the lane names this image."""
+    """A copy of the configuration with the example campaign in its place, in which the lane names this image."""
     shutil.copytree(ROOT / "config", to / "config")
+    shutil.copy(to / f"config/campaigns/examples/first_{name}.yaml", to / "config/campaigns")
     (to / "envs").symlink_to(ROOT / "envs")
     path = to / f"config/lanes/smollm2-bf16-{name}.yaml"
     lane = yaml.safe_load(path.read_text(encoding="utf-8"))
