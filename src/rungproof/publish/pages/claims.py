@@ -11,12 +11,19 @@ from rungproof.records.errors import EvidenceError
 from rungproof.records.formats import Divergence, Point
 from rungproof.records.summary import ArmInfo, Headline, RatioRow, Summary
 
+EVERYWHERE = frozenset(
+    ("canaries", "configuration", "population", "cache_zero", "preemption_zero")
+)  # gates of every point
 NOT_CLAIMED = ("withheld", "invalid", "failed", "skipped", "missing")
 
 
 @dataclass(frozen=True, slots=True)
 class HeadlineRow:
-    """The strict headline of one arm. `servers`: (name, rate as a link to its raw file); `center`: None where it is not qualified."""
+    """The strict headline of one arm.
+
+    `servers`: (name, rate as a link to its raw file); `center`: None where it is not qualified; `gates`: its own, without those
+    that guard every point.
+    """
 
     source: Headline
     arm: ArmInfo | None
@@ -85,7 +92,7 @@ def _headline(summary: Summary, claims: Claims, index: int, headline: Headline, 
         center = claims.linked(strict) if strict else claims.at("headlines", index, "center")
     return HeadlineRow(
         headline, arm, tuple(servers), center, _spread(claims, index, headline), claims.counted("headlines", index),
-        strict.gates if strict else (),
+        tuple(gate for gate in strict.gates if gate not in EVERYWHERE) if strict else (),
     )  # fmt: skip
 
 

@@ -224,13 +224,10 @@ def _spread(claims: Claims, point: Point) -> Markup:
 
 
 def _beside(claims: Claims, point: Point) -> list[Markup]:
-    """A user's share of a rung, or else the time to first token, of a sound point, as far as its record has them."""
-    made = []
-    if figure(point.detail, "per_user") is not None:
-        made.append(Markup("per user {}").format(claims.of(point, "detail", "per_user")))
-    elif figure(point.detail, "ttft_ms_median") is not None:
-        made.append(Markup("TTFT {} ms").format(claims.of(point, "detail", "ttft_ms_median")))
-    return made if point.state in SOUND else []
+    """A user's share of a sound rung, as far as its record has it."""
+    if point.state not in SOUND or figure(point.detail, "per_user") is None:
+        return []
+    return [Markup("per user {}").format(claims.of(point, "detail", "per_user"))]
 
 
 def pass_words(claims: Claims, point: Point) -> Markup:

@@ -15,6 +15,7 @@ class StepRow:
     """The steps behind one number; "none" where the records do not tell."""
 
     point: Point
+    ttft: Markup
     step: Markup
     tokens: Markup
     length: Markup
@@ -67,6 +68,7 @@ def _step_row(claims: Claims, point: Point) -> StepRow:
     both = figure(point.detail, "in_flight") is not None and figure(point.detail, "decoding") is not None
     return StepRow(
         point=point,
+        ttft=_known(claims, point, "ttft_ms_median"),
         step=_known(claims, point, "step_ms_median"),
         tokens=_known(claims, point, "tokens_per_step"),
         length=_known(claims, point, "acceptance_length"),
