@@ -27,6 +27,7 @@ include: "workflow/rules/setup.smk"
 include: "workflow/rules/session.smk"
 include: "workflow/rules/judge.smk"
 include: "workflow/rules/publish.smk"
+include: "workflow/rules/replay.smk"
 
 
 try:

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from campaigns.checkout import ROOT, Checkout, end_all
+from campaigns.test_tokens import alter
 from rungproof import verify
+from rungproof.cli import main
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(2400)]
 EVENT = re.compile(r"data: (\{.*\})\n\n")
@@ -176,3 +178,24 @@ def test_the_same_call_again_measures_nothing(smoke: Checkout) -> None:
     assert call.returncode == 0
     assert "Nothing to be done" in call.stdout
     assert smoke.records("smoke") == before
+
+
+def test_every_token_is_what_the_weights_give_and_an_altered_one_is_not(
+    smoke: Checkout, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One answer of each item through the real checkpoint: likeliest or a near tie; with another id in one place it fails."""
+    base = arms(smoke)[0]
+    call = ["--tokens", "--json", "--build", str(ROOT / "build"), "--arm", base, "--sample", "1"]
+    assert main(["verify", str(smoke.study("smoke")), *call]) == 0
+    looked_at = json.loads(capsys.readouterr().out)
+    (arm,) = looked_at["arms"]
+    assert arm["likeliest"] > 0.95 * arm["tokens"] > 0
+    one = next(row for row in looked_at["answers"] if "/strict/" in row["item"])
+    study = tmp_path / "smoke"
+    shutil.copytree(smoke.study("smoke"), study)
+    session = smoke.record(study / "accepted" / f"{one['item']}.json")["session"]
+    alter(study, session, "strict.suite", one["batch"], 10)
+    assert main(["verify", str(study), *call]) == 1
+    failed = [row for row in json.loads(capsys.readouterr().out)["answers"] if row["state"] == "failed"]
+    assert one["batch"] in [row["batch"] for row in failed]
+    assert failed[0]["worst"] > 0.5

@@ -85,9 +85,9 @@ def call(study: Path, build: Path, *words: str) -> int:
     return main(["verify", str(study), "--tokens", "--build", str(build), "--arm", "base", *words])
 
 
-def alter(study: Path, item: str, batch: str, at: int) -> None:
+def alter(study: Path, session: str, item: str, batch: str, at: int) -> None:
     """Another id in the place of one token of an answer, with every digest that holds the raw file made to fit."""
-    attempt = study / f"sessions/r001.base.a/attempts/{item}.json"
+    attempt = study / f"sessions/{session}/attempts/{item}.json"
     raw = attempt.with_name(f"{item}.raw.jsonl.gz")
     lines = [json.loads(line) for line in gzip.decompress(raw.read_bytes()).decode().splitlines()]
     for line in lines:
@@ -136,7 +136,7 @@ def test_one_altered_answer_fails(
     """A plausible id in one place of one answer, with its digests made to fit."""
     study = tmp_path / "mini"
     shutil.copytree(forged[0], study)
-    alter(study, "strict.suite", "strict-03", 20)
+    alter(study, "r001.base.a", "strict.suite", "strict-03", 20)
     assert call(study, forged[1], "--all", "--json") == 1
     rows = json.loads(capsys.readouterr().out)["answers"]
     failed = [r for r in rows if r["state"] == "failed" and r["item"] == "base.a/strict/suite"]

@@ -78,9 +78,11 @@ def test_an_unsigned_pack_never_passes_replayed() -> None:
     """Without a publisher's key nobody can be told from the publisher."""
     lines = [ProofLine("recompute", OTHER, True, PACK, {"levels": LEVELS})]
     assert standing(lines, PACK, "", CLAIMED).state == "Lab-measured"
-    made = standing([*lines, REPLAY], PACK, "", CLAIMED)
+    unchecked = said(levels={**LEVELS, "L1": "not checked"})
+    made = standing([*lines, unchecked], PACK, "", CLAIMED)
     assert made.state == "Replayed"
     assert not made.signed
+    assert standing([MEASURED, unchecked], PACK, LAB, CLAIMED).state == "Lab-measured"
 
 
 def test_a_pack_that_claims_nothing_cannot_be_replayed() -> None:

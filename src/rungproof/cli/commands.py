@@ -14,6 +14,7 @@ from rungproof.cli import (
     lane,
     measure,
     published,
+    replay,
     selftest,
     tokens,
     verify,
@@ -206,6 +207,26 @@ entry is signed by the key that signed the pack.
         ("rungproof withdraw reports/campaign_v2/0123456789ab --reason 'the client was starved'",),
         published.add_withdraw_options,
         published.take_back,
+    ),
+    Command(
+        ("replay",),
+        "measure a published plan again here, compare, and sign what came of it",
+        """\
+Verify a pack, look whether this machine can serve its plan, build environments and models from the
+pack's pins, measure the plan as it was, and hold every output token against the published ones;
+rates are compared within 2 % where the hosts are comparable. Gives a report and a signed line to
+send to the publisher. The same command again goes on after an interruption. With --recompute
+nothing is measured: every level of verification is recomputed, and that is signed.
+`rungproof replay merge PACK LINE...` takes such lines into a pack and draws its page again.
+Exit code 1 where the published tokens did not come again; the report and line say so, too.
+""",
+        (
+            "rungproof replay reports/campaign_v2/0123456789ab",
+            "rungproof replay reports/campaign_v2/0123456789ab --recompute",
+            "rungproof replay merge reports/campaign_v2/0123456789ab line.intoto.jsonl",
+        ),
+        replay.add_options,
+        replay.run,
     ),
     Command(
         ("doctor",),

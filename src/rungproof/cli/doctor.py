@@ -42,9 +42,7 @@ def add_options(to: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Examine this machine; exit code 1 where something is lacking, 0 with warnings alone."""
-    checks, name = _checks(
-        options, Machine(devices=tuple(devices(nvml=nvidia.library(), xpu=xpu_smi.asker())), python=sys.executable)
-    )
+    checks, name = examined(options.root, options.campaign, options.host)
     good = not any(check.state == "fail" for check in checks)
     if options.json:
         print(
@@ -69,23 +67,25 @@ def run(options: argparse.Namespace) -> int:
     return 0 if good else 1
 
 
-def _checks(options: argparse.Namespace, machine: Machine) -> tuple[list[Check], str]:
-    settings = read_run(read_yaml(options.root / "config/config.yaml"))
-    loaded = load(options.root, options.campaign, options.host or settings.host)
-    results, build = options.root / settings.results, options.root / settings.build
+def examined(root: Path, campaign: str, host: str) -> tuple[list[Check], str]:
+    """The checks for a campaign of the checkout `root`, and the host profile's name; host "": that of the configuration."""
+    machine = Machine(devices=tuple(devices(nvml=nvidia.library(), xpu=xpu_smi.asker())), python=sys.executable)
+    settings = read_run(read_yaml(root / "config/config.yaml"))
+    loaded = load(root, campaign, host or settings.host)
+    results, build = root / settings.results, root / settings.build
     plan = resolve(
         loaded, flags_of_study(results / loaded.folder, flags_without(processor_flags(), settings.lacks), loaded.needs)
     )
     todo = missing.plan_run(plan, results / plan.study, missing.next_run(results.glob("*")), (), "")
-    costs, host = loaded.host.costs, loaded.host
+    costs, profile = loaded.host.costs, loaded.host
     lacking = to_build(plan, build)
     rooms = [Room(results, need.results_bytes(todo), "records")]
     if lacking:
         rooms.append(Room(build, int(costs.setup_gb * 1e9), "environments and models"))
     wanted = Wanted(
-        lock=lock_path(host.lock), rooms=together(rooms), memory_bytes=int(costs.memory_gb * 1e9) if costs.memory_gb else None,
-        index=PROBED if lacking else "", devices=tuple(host.devices), holders=tuple(host.holders), expect=dict(host.expect),
-        kernel_log=bool(host.kernel_fault_lines), engines=_engines(plan), programs=_programs(plan), real=not plan.simulated,
+        lock=lock_path(profile.lock), rooms=together(rooms), memory_bytes=int(costs.memory_gb * 1e9) if costs.memory_gb else None,
+        index=PROBED if lacking else "", devices=tuple(profile.devices), holders=tuple(profile.holders), expect=dict(profile.expect),
+        kernel_log=bool(profile.kernel_fault_lines), engines=_engines(plan), programs=_programs(plan), real=not plan.simulated,
     )  # fmt: skip
     return [*_processor(plan), *_setup(lacking), *examine(wanted, machine)], loaded.host_name
 

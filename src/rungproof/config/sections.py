@@ -22,6 +22,7 @@ class Run(Section):
         "",
         description="Processor flags to plan without, comma separated, as on a processor that lacks them; a replay sets it.",
     )
+    pack: str = Field("", description="Folder of the pack that `replay` measures again.")
     reports: str = Field("reports", min_length=1, description="Folder that `publish` writes packs to.")
     campaign: str = Field("campaign_v2", min_length=1, description="Campaign that `publish` makes a pack of.")
     sign: Literal["yes", "no"] = Field("yes", description="Whether a pack is signed; no: it says that it is unsigned.")

@@ -59,7 +59,7 @@ def _moved(line: ProofLine, pack: str, publisher: str, claimed: Collection[str])
     if line.subject != pack:
         return "Lab-measured", "it speaks of another pack"
     other = bool(publisher) and line.keyid != publisher
-    whole = _all_levels(line.predicate)
+    whole = _all_levels(line.predicate, signed=bool(publisher))
     by = "by another key" if other else "by the publisher's own key" if publisher else "the pack is unsigned"
     recomputed: State = "Recomputed" if other and whole else "Lab-measured"
     again = f"every level recomputed, {by}" if whole else "not every level was recomputed"
@@ -97,9 +97,11 @@ def rates_lack(predicate: Mapping[str, Any]) -> str:
     return f"{off} of {len(rows)} rates were not within the limit" if off else ""
 
 
-def _all_levels(predicate: Mapping[str, Any]) -> bool:
+def _all_levels(predicate: Mapping[str, Any], signed: bool) -> bool:
+    """Whether every level held; of an unsigned pack there is no signer to check."""
     levels = predicate.get("levels")
-    return isinstance(levels, dict) and all(levels.get(level) == "ok" for level in LEVELS)
+    wanted = LEVELS if signed else tuple(level for level in LEVELS if level != "L1")
+    return isinstance(levels, dict) and all(levels.get(level) == "ok" for level in wanted)
 
 
 def _rows(predicate: Mapping[str, Any], part: str, name: str) -> list[dict[str, Any]]:

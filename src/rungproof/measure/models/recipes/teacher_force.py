@@ -53,7 +53,9 @@ def weights(model: Path) -> dict[str, torch.Tensor]:
 
 
 def load(model: Path, dtype: torch.dtype) -> torch.nn.Module:
-    """The model with these weights in `dtype`. Ends the script where a weight is missing or left over."""
+    """The model with these weights in `dtype`. Ends the script where a weight is missing or left over, and for files of another kind."""
+    if not any(model.glob("*.safetensors")):
+        sys.exit(f"{model}: holds no *.safetensors; weights in other files (as GGUF) cannot be put through here")
     config = AutoConfig.from_pretrained(model, local_files_only=True)
     for name in ("quantization_config", "compression_config"):
         if hasattr(config, name):

@@ -22,6 +22,11 @@ def _prctl(option: int, value: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
+def end_with_parent() -> None:
+    """In a child before its program starts: it gets SIGTERM when the thread that forked it is gone. Raises OSError."""
+    _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 def become_subreaper() -> None:
     """Orphans among our descendants become our children instead of those of pid 1. Raises OSError."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -58,7 +63,7 @@ def spawn(argv: list[str], variables: Mapping[str, str], folder: Path, log: Path
     def in_child() -> None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
-        _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        end_with_parent()
         # A parent that died before the line above sent no signal.
         if os.getppid() != parent:
             os._exit(128 + signal.SIGTERM)
