@@ -43,6 +43,11 @@ def test_every_form_is_a_function_of_the_value_and_its_name() -> None:
     """An int stays in plain digits; counts, shares and ratios have forms of their own; another form is refused."""
     assert [shown(17), shown(12345), shown(12345.0, "whole")] == ["17", "12345", "12\u202f345"]
     assert [shown(0.77999, "percent"), shown(1.23456, "ratio")] == ["77.9\u00a0%", "1.235"]
+    assert [shown(0.00001, "percent-up"), shown(0.0, "percent-up"), shown(0.012, "percent-up")] == [
+        "0.1\u00a0%",
+        "0.0\u00a0%",
+        "1.2\u00a0%",
+    ]
     with pytest.raises(ValueError, match="expected one of"):
         shown(1.0, "roman")
 

@@ -10,7 +10,8 @@ def shown(value: float, form: str = "") -> str:
     """The text of a number in one of its forms.
 
     `""`: a measured value, one decimal from 100 up, two below, three significant digits below 0.1; an int in plain digits.
-    `whole`: a count, grouped by three digits from 10 000 up. `percent`: a share from 0 to 1 in per cent, rounded down.
+    `whole`: a count, grouped by three digits from 10 000 up. `percent`: a share from 0 to 1 in per cent, rounded down;
+    `percent-up`: rounded up.
     `ratio`: three decimals. `position`: an index from 0 as a position counted from 1. Raises ValueError for any other form.
     """
     if form == "":
@@ -41,6 +42,11 @@ def percent_down(share: float) -> str:
     return f"{math.floor(share * 1000 + 1e-9) / 10:.1f}\u00a0%"
 
 
+def percent_up(share: float) -> str:
+    """A share as per cent with one decimal, rounded up so that an upper bound is never understated."""
+    return f"{math.ceil(share * 1000 - 1e-9) / 10:.1f}\u00a0%"
+
+
 def ratio(value: float) -> str:
     """How many times one thing is another, with three decimals."""
     return f"{value:.3f}"
@@ -51,4 +57,4 @@ def position(index: float) -> str:
     return str(int(index) + 1)
 
 
-FORMS = {"whole": whole, "percent": percent_down, "ratio": ratio, "position": position}
+FORMS = {"whole": whole, "percent": percent_down, "percent-up": percent_up, "ratio": ratio, "position": position}
