@@ -111,6 +111,10 @@ STALE: dict[str, tuple[Callable[[Path], object], str]] = {
         "has changed since verdicts/",
     ),
     "a verdict that is gone": (lambda s: (s / "verdicts/population.json").unlink(), "verdicts/population.json: there is no such file"),
+    "a value that the raw files do not give": (
+        lambda s: edit(s / "summary.json", lambda v: v["points"][0].update(value=1.5)),
+        "does not follow from its raw files",
+    ),
     "a plan that is not the summary's": (lambda s: edit(s / "plan.json", lambda p: p.update(title="x")), "another plan"),
     "a session that is still open": (lambda s: (s / "sessions/r001.base.b/closed.json").unlink(), "not closed"),
     "a session that came later": (

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from rungproof.judge.checks.found import Found
 from rungproof.judge.oracle import tokens
+from rungproof.judge.recompute import recompute
 from rungproof.publish.log import Entry, Log, append, entry_after, locked, read_log, write_key
 from rungproof.publish.pack.contents import check, evidence
 from rungproof.publish.pack.crate import CRATE, crate
@@ -14,7 +16,7 @@ from rungproof.publish.pack.readme import readme
 from rungproof.publish.pack.statements import first_lines, public_of
 from rungproof.publish.signing import Signer
 from rungproof.records.codec import canonical, parse, sha256
-from rungproof.records.errors import ConfigError
+from rungproof.records.errors import ConfigError, EvidenceError
 from rungproof.records.formats import Closed, Judged
 from rungproof.records.plan import Plan
 from rungproof.records.summary import Summary
@@ -27,11 +29,12 @@ def build(study: Path, reports: Path, root: Path, signer: Signer | None = None, 
 
     root: the checkout whose config/ and envs/ the plan was resolved from. signer None: an unsigned pack, which says so. reason: why
     an earlier pack of this study is superseded. Published already: nothing new in the log. Raises EvidenceError where evidence is
-    missing, damaged or newer than what was made from it, ConfigError where a reason is lacking, HostError where the disk
+    missing, damaged, newer than what was made from it or gives other numbers, ConfigError where a reason is lacking, HostError where the disk
     refuses; then nothing is left behind.
     """
     plan, summary = check(study)
     made = _parts(study, root, plan, summary, signer)
+    _recompute(study, made)
     made[MANIFEST] = manifest(made)
     name = sha256(made[MANIFEST])[:ID_DIGITS]
     final = reports / study.name / name
@@ -87,6 +90,19 @@ def _parts(study: Path, root: Path, plan: Plan, summary: Summary, signer: Signer
     made["README.md"] = readme(summary, newest)
     made[CRATE] = crate(made, summary, newest)
     return made
+
+
+def _recompute(study: Path, made: Mapping[str, bytes]) -> None:
+    """Raises EvidenceError where records, verdicts and summary are not what the reducer that goes into the pack makes of the raw files."""
+    found = Found()
+    recompute(made.get, made.keys(), found)
+    found.close()
+    if differs := [*found.failures["L3"], *found.failures["L2"]]:
+        raise EvidenceError(
+            f"{study}: does not follow from its raw files, so nobody could verify the pack: {differs[0]}"
+            f"{f' (and {len(differs) - 1} more)' if len(differs) > 1 else ''}. Where rungproof is newer than these results, run the "
+            f"campaign's own target first: snakemake {study.name.partition('@')[0]} --cores 1. Else rungproof verify {study} tells all."
+        )
 
 
 def _judged(made: Mapping[str, bytes]) -> list[Judged]:
