@@ -76,4 +76,5 @@ def _value(action: argparse.Action) -> Value:
         return Value(name, choices=tuple(str(choice) for choice in action.choices))
     if name in CONFIG:
         return Value(name, config=CONFIG[name])
-    return Value(name, files=action.type is Path and name != "DIR", folders=action.type is Path and name == "DIR")
+    place = action.type is Path or name == "PACK"  # a pack may also be an address, which no Path holds
+    return Value(name, files=place and name != "DIR", folders=place and name == "DIR")
