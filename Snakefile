@@ -5,6 +5,9 @@
 #   snakemake campaign_v2 --cores 1 --config remeasure=bf16/ladder/c4
 #
 # The same call again measures what is missing, changed, failed or invalid, and nothing else.
+import shlex
+import sys
+
 from snakemake.utils import min_version, validate
 
 min_version("9.27")
@@ -29,6 +32,8 @@ include: "workflow/rules/judge.smk"
 include: "workflow/rules/publish.smk"
 include: "workflow/rules/replay.smk"
 
+# Snakemake writes its interpreter into shell commands as it is: in a folder whose name has a space it would be two words.
+sys.executable = shlex.quote(sys.executable)
 
 try:
     refuse_names(CAMPAIGNS, [rule.name for rule in workflow.rules])
