@@ -32,6 +32,7 @@ include: "workflow/rules/judge.smk"
 include: "workflow/rules/publish.smk"
 include: "workflow/rules/replay.smk"
 
+
 # Snakemake writes its interpreter into shell commands as it is: in a folder whose name has a space it would be two words.
 sys.executable = shlex.quote(sys.executable)
 
