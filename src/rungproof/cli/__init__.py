@@ -24,9 +24,11 @@ start here, in a checkout:
   snakemake campaign_v2 --cores 1       measure it
   rungproof status                      every point with its state and reason
   rungproof verify results/campaign_v2  compute every number again from the raw bytes
+  snakemake publish --cores 1 --config campaign=campaign_v2   make a proof pack of it
 
 exit codes: 0 done; 1 something is not as it should be; 2 options or configuration;
-3 this machine; 4 damaged records; 5 setting up; 6 a server; 130 interrupted.
+3 this machine; 4 damaged records; 5 setting up; 6 a server; 130 interrupted;
+10 to 14, of verify alone: the first level that failed, L0 to L4.
 `rungproof COMMAND --help` explains a command and gives examples.
 """
 COMPLETION = """\
