@@ -151,18 +151,23 @@ def test_sizes_and_places_of_a_command_are_those_asked_for(tmp_path: Path) -> No
     assert container.moved(["--model", "/data/model/x.gguf"], "/data/model") == ["--model", "/model/x.gguf"]
 
 
+SHARED = {"NetworkMode": "host", "Memory": 1024, "ShmSize": 1024, "Devices": [{"PathOnHost": "/dev/dri/card0"}]}
+
+
 @pytest.mark.parametrize(
     ("change", "bad"),
     [
         ({}, []), ({"Image": "cd"}, ["image"]), ({"HostConfig": {"NetworkMode": "bridge", "Memory": 1024, "Devices": [{"PathOnHost": "/dev/dri/card0"}]}}, ["network"]),
         ({"Mounts": [{"Destination": "/model", "Source": "/", "RW": True}]}, ["mount /model"]), ({"Mounts": []}, ["mount /model"]),
         ({"HostConfig": {"NetworkMode": "host", "Memory": 0, "Devices": None}}, ["container memory", "device /dev/dri"]),
+        ({"HostConfig": SHARED | {"IpcMode": "private"}}, []), ({"HostConfig": SHARED | {"IpcMode": "host"}}, ["container shm_size"]),
     ],
 )  # fmt: skip
 def test_what_the_engine_says_otherwise_is_not_in_force(
     change: dict[str, Any], bad: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another image, a bridge, a writable model, a limit or device that was dropped: each is found by asking the engine."""
+    """Another image, a bridge, a writable model, a limit or device that was dropped, shared memory that is the host's: each is found by
+    asking the engine."""
     monkeypatch.setattr(
         container, "inspect", lambda _engine, _name, kind="container": {"Id": "sha256:ab"} if kind == "image" else {}
     )
@@ -170,7 +175,8 @@ def test_what_the_engine_says_otherwise_is_not_in_force(
         "Image": "ab", "HostConfig": {"NetworkMode": "host", "Memory": 1024, "Devices": [{"PathOnHost": "/dev/dri/card0"}]},
         "Mounts": [{"Destination": "/model", "Source": "/", "RW": False}],
     }  # fmt: skip
-    asked = {"image": "sha256:ab", "memory": "1k", "devices": ["/dev/dri", "nvidia.com/gpu=0"]}
+    asked: dict[str, Any] = {"image": "sha256:ab", "memory": "1k", "devices": ["/dev/dri", "nvidia.com/gpu=0"]}
+    asked |= {"shm_size": "1k"} if "ShmSize" in change.get("HostConfig", {}) else {}
     found = container.knobs(["podman"], {**told, **change}, asked, "/")
     assert [knob.name for knob in found if not knob.ok] == bad
-    assert len(found) == 5
+    assert len(found) == 5 + ("shm_size" in asked)

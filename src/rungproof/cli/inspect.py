@@ -1,4 +1,4 @@
-"""Commands on a campaign: plan, status, gates, explain, suite tie, verify."""
+"""Commands on a campaign: plan, status, watch, gates, explain, show, suite tie, verify."""
 
 import argparse
 from pathlib import Path
@@ -28,6 +28,7 @@ from rungproof.records.plan import Plan
 from rungproof.records.summary import Summary
 
 LIBRARY = Path(rungproof.__file__).parent
+NAMED = "file under config/campaigns/, without .yaml"
 
 
 def add_options(to: argparse.ArgumentParser) -> None:
@@ -49,15 +50,15 @@ def add_plan_options(to: argparse.ArgumentParser) -> None:
     )
 
 
-def add_campaign(to: argparse.ArgumentParser, optional: bool) -> None:
+def add_campaign(to: argparse.ArgumentParser, optional: bool, named: str = NAMED) -> None:
     """The campaign, its host and the checkout."""
     if optional:
         to.add_argument(
             "campaign", nargs="?", default="campaign_v2", metavar="CAMPAIGN",
-            help="file under config/campaigns/, without .yaml (default: %(default)s)",
+            help=f"{named} (default: %(default)s)",
         )  # fmt: skip
     else:
-        to.add_argument("campaign", metavar="CAMPAIGN", help="file under config/campaigns/, without .yaml")
+        to.add_argument("campaign", metavar="CAMPAIGN", help=named)
     to.add_argument("--host", default="", metavar="HOST", help="host profile instead of the campaign's own")
     to.add_argument("--root", type=Path, default=Path(), metavar="DIR", help="the checkout (default: this folder)")
 
@@ -154,7 +155,7 @@ def add_gates_options(to: argparse.ArgumentParser) -> None:
 
 def add_show_options(to: argparse.ArgumentParser) -> None:
     """The options of show."""
-    add_campaign(to, optional=False)
+    add_campaign(to, optional=False, named=f"{NAMED}; or a results folder, or a pack")
     show_words.add_options(to)
 
 

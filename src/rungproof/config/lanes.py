@@ -72,7 +72,7 @@ class Image(Section):
             raise ValueError(
                 "an image is named by its digest, since a tag can move. Pull or build it by hand, then write what "
                 "`docker image inspect --format '{{index .RepoDigests 0}}' NAME` prints (NAME@sha256:...), or for an image built here "
-                "`... --format '{{.Id}}'` (sha256:...); with podman the same"
+                "`... --format '{{.Id}}'` (sha256:..., which podman leaves away: write it before the id)"
             )
         return value
 

@@ -352,7 +352,9 @@ def _engine(engine: tuple[str, ...], images: Sequence[str], machine: Machine) ->
             status == 0,
             "there" if status == 0 else said,
             "pulled or built",
-            f"{name} pull {image}; or build it from its recipe under envs/",
+            f"{name} pull {image}"
+            if "@" in image
+            else f"Build it here, and name the id in the lane that {name} shows for it now.",
         )
 
 

@@ -24,7 +24,7 @@ Open `page/index.html`. It needs no network and no server. Every number links to
     sha256sum -c --quiet MANIFEST.sha256     # every byte is the one that was published
     python3 -I verify.py                     # manifest, signer, numbers, identity, sense: one line a level
 
-`verify.py` uses the standard library alone. Read it first: it is short. It loads `reducer/`, which recomputes all numbers from the
+`verify.py` uses the standard library alone. Read it first: it is one file. It loads `reducer/`, which recomputes all numbers from the
 raw files, only after the bytes of the manifest have passed. The name of this folder is the beginning of the sha256 of
 `MANIFEST.sha256`. Compare it, and the signer's key, with what the publisher says elsewhere.
 

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,8 @@ def knobs(engine: Sequence[str], found: Mapping[str, Any], asked: Mapping[str, A
         if asked.get(key):
             limit = int(str(asked[key])[:-1]) * SIZES[str(asked[key])[-1]]
             made.append(Knob(f"container {key}", str(limit), str(host.get(name)), SOURCE, host.get(name) == limit))
+    if asked.get("shm_size") and host.get("IpcMode") == "host":  # docker takes the size and does not use it
+        made[-1] = replace(made[-1], found="the host's own, by --ipc host", ok=False)
     paths = {str(device.get("PathOnHost")) for device in host.get("Devices") or () if isinstance(device, dict)}
     for device in asked.get("devices", ()):
         if str(device).startswith("/"):  # devices by CDI are told by the facts of the accelerator
