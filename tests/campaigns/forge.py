@@ -186,6 +186,20 @@ def hide_state(pack: Path) -> None:
     render(parse(Summary, (pack / "summary.json").read_bytes(), "summary"), pack / "page")
 
 
+def hide_point(pack: Path) -> None:
+    """The value of a withheld rung stands on no page any more, neither in a table nor in a chart."""
+    found = json.loads((pack / "summary.json").read_bytes())["points"]
+    name = re.escape(next(point["id"] for point in found if point["id"].startswith("base/ladder/c4")))
+    taken = 0
+    for page in (pack / "page").glob("*.html"):
+        held = page.read_text(encoding="utf-8")
+        for tag in ("data", "a"):
+            held, times = re.subn(rf'<{tag} [^>]*data-claim="{name}"[^>]*>.*?</{tag}>', "", held, flags=re.DOTALL)
+            taken += times
+        page.write_text(held, encoding="utf-8")
+    assert taken
+
+
 def rounding(pack: Path) -> None:
     """A number of the page with fewer digits than it has."""
     text("page/index.html", r'(data-claim="[^"]*"[^>]*>\d+)\.\d+</data>', r"\1</data>")(pack)
@@ -300,6 +314,12 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a withheld number is shown as if it were qualified": Mutation(
         text("page/index.html", r'( data-state="withheld")', ""), ("L0", "L1", "L3", None)
+    ),
+    "a withheld number is taken off every page": Mutation(hide_point, ("L0", "L1", "L3", None)),
+    "a rule of the style sheet hides what was withheld": Mutation(
+        text("page/index.html", "</style>", ".withheld,[data-state]{display:none}</style>"),
+        ("L0", "L1", "", None),
+        "`rungproof verify`, which makes the page again; the script compares claims, not what a browser draws of them",
     ),
     "a twin's value is changed (CSV)": Mutation(text("page/points.csv", r",(\d+\.\d)", r",9\1"), ("L0", "L1", "L2", None)),
     "a twin's value is changed (JSON)": Mutation(

@@ -1,6 +1,7 @@
 """`rungproof verify` on a results folder: it agrees with an honest one, and finds each way of dressing one up."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from rungproof.cli import main
+from rungproof.publish.pages.engine import maker
 
 
 def edit(path: Path, change: Callable[[Any], Any]) -> None:
@@ -80,6 +82,9 @@ CHEATS: dict[str, Callable[[Path], None]] = {
     "a digit of the page is changed": lambda study: (study / "page/index.html").write_text(
         (study / "page/index.html").read_text(encoding="utf-8").replace("qualified", "certified", 1), encoding="utf-8"
     ),
+    "the style sheet hides what was withheld": lambda study: (study / "page/index.html").write_text(
+        (study / "page/index.html").read_text(encoding="utf-8").replace("</style>", "[data-state]{display:none}</style>", 1), encoding="utf-8"
+    ),
     "a twin is changed": lambda study: (study / "page/points.csv").write_text("point\n", encoding="utf-8"),
 }
 
@@ -105,3 +110,22 @@ def test_each_cheat_is_found(
     assert main(["verify", str(study)]) in (12, 13)
     said = capsys.readouterr().out.splitlines()
     assert any("FAILED" in one for one in said) and any(one.startswith("   ") for one in said)
+
+
+def test_a_page_of_another_version_is_held_to_its_claims_alone(
+    honest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A page names the version that made it: another one's words and looks are not ours to compare, and that is told; its numbers are."""
+    study = tmp_path / "mini"
+    shutil.copytree(honest, study)
+    page = study / "page/index.html"
+    held = page.read_text(encoding="utf-8")
+    assert maker() in held
+    older = held.replace(maker(), "rungproof 0123456789abcdef").replace("</style>", ".older{color:red}</style>", 1)
+    page.write_text(older, encoding="utf-8")
+    assert main(["verify", str(study)]) == 0
+    assert "the page was made by another version" in capsys.readouterr().out
+    forged, times = re.subn(r'(<data value=")[0-8]([^"]*" data-claim="[^"/])', r"\g<1>9\2", older, count=1)
+    assert times
+    page.write_text(forged, encoding="utf-8")
+    assert main(["verify", str(study)]) == 12

@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from cli.kit import HOSTILE
@@ -71,6 +72,8 @@ def test_page_and_twins_say_the_same(tmp_path: Path, capsys: pytest.CaptureFixtu
     twin = json.loads(first["compare.json"])["pairs"][0]["rows"]
     rows = list(csv.DictReader(first["compare.csv"].decode().splitlines()))
     assert [float(r["ratio"]) for r in rows] == [r["ratio"] for r in twin] and len(rows) == 2
+    table = pq.read_table(out / "compare.parquet")
+    assert table.to_pylist() == twin and table.schema.metadata[b"column.ratio"].startswith(b"rate of other")
     values = {
         (e.attributes.get("data-pack"), e.attributes["data-claim"]): float(e.attributes["value"])
         for e in made.all("data")

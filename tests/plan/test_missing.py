@@ -80,7 +80,13 @@ def test_digests_follow_the_files(tmp_path: Path) -> None:
     (tmp_path / "room/a.py").write_text("1")
     first = source_digest(tmp_path / "room")
     (tmp_path / "room/a.py").write_text("2")
-    assert source_digest(tmp_path / "room") != first
+    second = source_digest(tmp_path / "room")
+    assert second != first
+    (tmp_path / "room/page.html.j2").write_text("a template makes pages, as code does")
+    third = source_digest(tmp_path / "room")
+    assert third != second
+    (tmp_path / "room/a.pyc").write_text("what Python keeps for itself is no source")
+    assert source_digest(tmp_path / "room") == third
     assert build_folder("build", "envs", "x", "abcdef0123456789") == "build/envs/x-abcdef012345"
 
 

@@ -1,10 +1,11 @@
-"""Index, lists, history, comparison and live page in a real browser: narrow screens, filters without script, nothing loaded, nobody shut out."""
+"""Index, lists, history, comparison, replay and live page in a real browser: narrow screens, filters without script, nothing loaded, nobody shut out."""
 
 import contextlib
 import io
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -16,8 +17,11 @@ from publish.site_kit import happened, pack, published, summary
 from publish.test_browser import AXE, NPM, OVERFLOW
 from rungproof.cli import main
 from rungproof.publish.pages.live import ItemNow, Now, live_html
+from rungproof.publish.replay import report
 from rungproof.publish.site import build_site
 from rungproof.publish.site.listing import page_of
+from rungproof.records.formats import Divergence
+from rungproof.records.replay import HostRow, ItemTokens, RateRow, RateState, Replay
 from rungproof.records.summary import Summary
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed, so no page was opened in a browser")
@@ -33,6 +37,25 @@ def evil() -> Summary:
         for a in one.arms
     )
     return replace(one, title=EVIL * 9, host=EVIL, claim=EVIL, arms=arms, suites=({"id": EVIL, "sha256": EVIL},))
+
+
+def replayed() -> Replay:
+    """A replay of a stranger's pack with every state that its page can tell, and hostile text wherever it has any."""
+    parted = Divergence(EVIL, EVIL, 7, 1, 2, got_ids=(1,), oracle_ids=(2,))
+    items = tuple(
+        ItemTokens(f"base.a/ladder/c{n} {EVIL}", n != 2, state, k, 8, parted if k == 7 else None, "r001.base.a", "r001.base.a", EVIL)
+        for n, (state, k) in enumerate((("identical", 8), ("different", 7), ("not compared", 0)), start=1)
+    )  # fmt: skip
+    rates = tuple(
+        RateRow(f"{state} {EVIL}", "tok/s", state, (10.0, 10.1), (10.2,), *((1.0, 0.9, 1.1) if state != "not compared" else (None,) * 3), EVIL, EVIL)
+        for state in get_args(RateState)
+    )  # fmt: skip
+    facts = tuple(HostRow(f"{state} {EVIL}", state == "equal", state, EVIL, None) for state in ("equal", "differs", "missing"))
+    return Replay(
+        kind="replay", pack="a" * 64, study=EVIL, title=EVIL * 9, simulated=True, plan_sha256="b" * 64, levels={"L0": "ok", "L4": EVIL},
+        tokens="different", items=items, comparable=True, host_words=EVIL, host=facts, rates="beyond", limit=0.02, points=rates,
+        results_sha256="c" * 64, results_files=9, at="2026-01-01T00:00:00Z",
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -57,14 +80,16 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     )
     now = Now("made", EVIL, True, items, (("withheld", 9),), "r001.base.a", "base.a/ladder/c1", 1, 9, 0.1, 60.0)
     (home / "live.html").write_text(live_html(now, "now", 600), encoding="utf-8")
+    report.write(replayed(), home / "replay")
     return {
         "index": reports / "index.html", "aside": site / "aside.html", "about": site / "about.html", "suite": suite,
         "study": site / page_of("study", "s1"), "evil": site / page_of("study", "evil"), "lane": site / page_of("lane", "lane-1-base"),
         "rule": site / page_of("rule", "ladder_rung"), "facet": site / "every-model.html", "compare": home / "out/index.html", "live": home / "live.html",
+        "replay": home / "replay/index.html",
     }  # fmt: skip
 
 
-NAMES = ("index", "aside", "about", "suite", "study", "evil", "lane", "rule", "facet", "compare", "live")
+NAMES = ("index", "aside", "about", "suite", "study", "evil", "lane", "rule", "facet", "compare", "live", "replay")
 
 
 @pytest.fixture(scope="module")

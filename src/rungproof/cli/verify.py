@@ -1,6 +1,7 @@
 """`rungproof verify`: a pack, its zip, an address of it, or a results folder, by the installed reducer and not by the pack's own."""
 
 import argparse
+import re
 import tempfile
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from rungproof.cli.fetch import folder_of
 from rungproof.cli.words import clean
 from rungproof.judge.use import in_use
 from rungproof.publish.pages import render
+from rungproof.publish.pages.engine import maker
 from rungproof.publish.tables import read_table, same_parquet, write_tables
 from rungproof.records.codec import read
 from rungproof.records.errors import ConfigError, EvidenceError
@@ -19,6 +21,8 @@ from rungproof.records.standing import Standing
 from rungproof.records.summary import Summary
 
 HOME = Path(rungproof.__file__).parent
+OTHER_PAGE = "the page was made by another version: its claims are checked, not its words"
+GENERATOR = re.compile(rb'<meta name="generator" content="([^"]{1,200})">')
 
 
 def add_options(to: argparse.ArgumentParser) -> None:
@@ -61,13 +65,25 @@ def beside(folder: Path) -> tuple[list[str], list[str]]:
             else same
         )
         if other:
-            return failures, [*facts, "the page was made by another version: its claims are checked, not its words"]
+            return failures, [*facts, OTHER_PAGE]
+    if made_by(folder) != maker():
+        return failures, [*facts, OTHER_PAGE]
     try:
         path = folder / "page/standing.json"
         failures += page_again(folder, summary, read(Standing, path) if path.is_file() else None)
     except EvidenceError as error:
         failures.append(str(error))
     return failures, [*facts, "page made again"]
+
+
+def made_by(folder: Path) -> str:
+    """The version that says of itself, near its beginning, that it made the page; "" where none does."""
+    try:
+        with open(folder / "page/index.html", "rb") as file:
+            found = GENERATOR.search(file.read(4096))
+    except OSError:
+        return ""
+    return found[1].decode("utf-8", "replace") if found else ""
 
 
 def page_again(study: Path, summary: Summary, standing: Standing | None) -> list[str]:

@@ -6,6 +6,7 @@ from rungproof.config.sections import Model
 from rungproof.records.codec import digest, sha256
 from rungproof.records.errors import ConfigError
 
+SOURCES = (".py", ".j2")
 RECIPES = Path(__file__).resolve().parents[1] / "measure/models/recipes"
 
 
@@ -34,11 +35,12 @@ def build_folder(build: str, kind: str, name: str, sha: str) -> str:
 
 
 def source_digest(*packages: Path) -> str:
-    """Digest of the Python files of some rooms: an edit of a room remakes what that room makes."""
+    """Digest of the Python files and templates of some rooms: an edit of a room remakes what that room makes."""
     files = {
         f"{package.name}/{path.relative_to(package)}": sha256(path.read_bytes())
         for package in packages
-        for path in sorted(package.rglob("*.py"))
+        for path in sorted(package.rglob("*"))
+        if path.suffix in SOURCES and path.is_file()
     }
     return digest(files)
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from rungproof.publish.comparing import Pair, Side, compare_csv, compare_json, differences
+from rungproof.publish.comparing import COLUMNS, Pair, Side, compare_csv, compare_json, differences, rows_of
 from rungproof.publish.pages.engine import templates
+from rungproof.publish.pages.twins import parquet
 from rungproof.records.files import write_atomic
 from rungproof.records.formats import Point
 from rungproof.records.shown import shown
@@ -16,11 +17,12 @@ CONDITIONS = 60  # conditions of a pair on the page; all of them are in the JSON
 
 
 def write_compare(pairs: Sequence[Pair], to: Path) -> list[Path]:
-    """Write index.html, compare.csv and compare.json into the folder `to`. Raises HostError when the disk refuses."""
+    """Write index.html and its twins compare.csv, .json and .parquet into the folder `to`. Raises HostError when the disk refuses."""
     made = {
         "index.html": compare_html(pairs, to).encode("utf-8"),
         "compare.csv": compare_csv(pairs),
         "compare.json": compare_json(pairs),
+        "compare.parquet": parquet(COLUMNS, rows_of(pairs), {"rungproof.twin": "compare"}),
     }
     for name, data in made.items():
         write_atomic(to / name, data)

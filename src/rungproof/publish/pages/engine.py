@@ -1,12 +1,21 @@
 """The templates of every page, with their filters: one way to escape and to write numbers."""
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from rungproof.plan.builds import source_digest
 from rungproof.publish.pages import geometry, text
 from rungproof.records.shown import shown, whole
+
+
+@cache
+def maker() -> str:
+    """What stands in each page as its generator: this program, by the digest of everything that decides on the page's bytes."""
+    home = Path(__file__).resolve().parents[2]
+    return f"rungproof {source_digest(home / 'publish', home / 'judge', home / 'records')[:16]}"
 
 
 @cache
@@ -28,7 +37,7 @@ def templates() -> Environment:
         shortened=text.shortened,
         short=geometry.short,
     )
-    made.globals.update(anchor=text.anchor, count_of=text.count_of, metric_name=text.metric_name)
+    made.globals.update(anchor=text.anchor, count_of=text.count_of, metric_name=text.metric_name, maker=maker)
     return made
 
 

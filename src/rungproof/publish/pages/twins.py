@@ -151,19 +151,19 @@ class Twin:
         return f'{text[:-2]},\n "{name}": [\n{listed}\n ]\n}}\n'.encode()
 
     def _parquet(self, summary: Summary) -> bytes:
-        table = pa.table(
-            {
-                name: pa.array([_plain(row[name]) for row in self.rows], _kind([row[name] for row in self.rows]))
-                for name in self.columns
-            },
-        )
-        metadata = {"rungproof.twin": self.name, "rungproof.lock_sha256": summary.lock_sha256}
-        metadata |= {f"column.{name}": meaning for name, meaning in self.columns.items()}
-        out = io.BytesIO()
-        pq.write_table(
-            table.replace_schema_metadata(metadata), out, compression="zstd", version="2.6", store_schema=True
-        )
-        return out.getvalue()
+        said = {"rungproof.twin": self.name, "rungproof.lock_sha256": summary.lock_sha256}
+        return parquet(self.columns, self.rows, said)
+
+
+def parquet(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]], said: Mapping[str, str]) -> bytes:
+    """Rows as Parquet. columns: name -> meaning and unit, which stand in the metadata beside what is `said` of the table."""
+    table = pa.table(
+        {name: pa.array([_plain(row[name]) for row in rows], _kind([row[name] for row in rows])) for name in columns},
+    )
+    metadata = {**said, **{f"column.{name}": meaning for name, meaning in columns.items()}}
+    out = io.BytesIO()
+    pq.write_table(table.replace_schema_metadata(metadata), out, compression="zstd", version="2.6", store_schema=True)
+    return out.getvalue()
 
 
 def _plain(value: Any) -> Any:
