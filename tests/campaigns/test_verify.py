@@ -83,7 +83,10 @@ CHEATS: dict[str, Callable[[Path], None]] = {
         (study / "page/index.html").read_text(encoding="utf-8").replace("qualified", "certified", 1), encoding="utf-8"
     ),
     "the style sheet hides what was withheld": lambda study: (study / "page/index.html").write_text(
-        (study / "page/index.html").read_text(encoding="utf-8").replace("</style>", "[data-state]{display:none}</style>", 1), encoding="utf-8"
+        (study / "page/index.html")
+        .read_text(encoding="utf-8")
+        .replace("</style>", "[data-state]{display:none}</style>", 1),
+        encoding="utf-8",
     ),
     "a twin is changed": lambda study: (study / "page/points.csv").write_text("point\n", encoding="utf-8"),
 }

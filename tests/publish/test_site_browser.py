@@ -41,7 +41,7 @@ def evil() -> Summary:
 
 def replayed() -> Replay:
     """A replay of a stranger's pack with every state that its page can tell, and hostile text wherever it has any."""
-    parted = Divergence(EVIL, EVIL, 7, 1, 2, got_ids=(1,), oracle_ids=(2,))
+    parted = Divergence(EVIL, EVIL, 7, 1, 2, 9, 8, got_ids=(1,), oracle_ids=(2,))
     items = tuple(
         ItemTokens(f"base.a/ladder/c{n} {EVIL}", n != 2, state, k, 8, parted if k == 7 else None, "r001.base.a", "r001.base.a", EVIL)
         for n, (state, k) in enumerate((("identical", 8), ("different", 7), ("not compared", 0)), start=1)
@@ -50,7 +50,9 @@ def replayed() -> Replay:
         RateRow(f"{state} {EVIL}", "tok/s", state, (10.0, 10.1), (10.2,), *((1.0, 0.9, 1.1) if state != "not compared" else (None,) * 3), EVIL, EVIL)
         for state in get_args(RateState)
     )  # fmt: skip
-    facts = tuple(HostRow(f"{state} {EVIL}", state == "equal", state, EVIL, None) for state in ("equal", "differs", "missing"))
+    facts = tuple(
+        HostRow(f"{state} {EVIL}", state == "equal", state, EVIL, None) for state in ("equal", "differs", "missing")
+    )
     return Replay(
         kind="replay", pack="a" * 64, study=EVIL, title=EVIL * 9, simulated=True, plan_sha256="b" * 64, levels={"L0": "ok", "L4": EVIL},
         tokens="different", items=items, comparable=True, host_words=EVIL, host=facts, rates="beyond", limit=0.02, points=rates,
