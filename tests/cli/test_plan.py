@@ -78,7 +78,7 @@ def test_status_before_the_first_run(checkout: Path, capsys: pytest.CaptureFixtu
     """Nothing measured yet: how to measure, and what would be done."""
     assert main(["status", "campaign_v2", "--host", "simulated", "--root", str(checkout)]) == 0
     out = capsys.readouterr().out
-    assert "no summary yet; run: snakemake campaign_v2 --cores 1" in out
+    assert "no summary yet; run: snakemake campaign_v2 --cores 1 --config host=simulated\n" in out
     assert "fresh server r001.w4a16.a" in out
 
 

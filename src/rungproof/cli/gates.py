@@ -8,6 +8,7 @@ from pathlib import Path
 from rungproof.cli.words import add, clean, console, table
 from rungproof.judge.stats import needed
 from rungproof.publish.explain import explain as explained
+from rungproof.publish.words import call_of
 from rungproof.records.codec import plain, read, sha256
 from rungproof.records.errors import ConfigError, EvidenceError
 from rungproof.records.formats import Verdict
@@ -154,7 +155,7 @@ def explain(options: argparse.Namespace, study: Path) -> int:
     """Print why a point is what it is."""
     path = study / "summary.json"
     if not path.exists():
-        raise ConfigError(f"{study}: no summary yet; run: snakemake {options.campaign} --cores 1")
+        raise ConfigError(f"{study}: no summary yet; run: {call_of(study.name)}")
     for line in explained(read(Summary, path), options.point):
         print(clean(line))
     return 0

@@ -23,6 +23,7 @@ from rungproof.plan.estimate import describe
 from rungproof.plan.machine import flags_of_study, flags_without, processor_flags
 from rungproof.plan.resolve import resolve
 from rungproof.publish.pages.live import status_lines
+from rungproof.publish.words import call_of
 from rungproof.records.codec import read
 from rungproof.records.plan import Plan
 from rungproof.records.summary import Summary
@@ -95,7 +96,7 @@ def status(options: argparse.Namespace) -> int:
         console().print(points_table(read(Summary, study / "summary.json")))
         print(f"page: {clean(study / 'page/index.html')}")
     else:
-        print(clean(f"{study}: no summary yet; run: snakemake {options.campaign} --cores 1"))
+        print(clean(f"{study}: no summary yet; run: {call_of(study.name)}"))
     for line in status_lines(now(the_plan, study, Records())):
         print(clean(line))
     print(clean_lines(describe(the_plan, todo, loaded.host.costs, processor_flags(), build)))

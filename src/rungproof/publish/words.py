@@ -1,4 +1,4 @@
-"""The last lines of a call: what came out, in a few words for the terminal."""
+"""Words for the terminal: what came out of a call, and the call that makes a results folder."""
 
 from pathlib import Path
 
@@ -9,6 +9,12 @@ from rungproof.records.text import clean
 
 STATES = ("qualified", "withheld", "invalid", "failed", "skipped", "missing")
 SHOWN = 12  # points that did not qualify, at most so many
+
+
+def call_of(study: str) -> str:
+    """The call that measures into a results folder of this name, `<campaign>` or `<campaign>@<host>`."""
+    campaign, mark, host = study.partition("@")
+    return f"snakemake {campaign} --cores 1{f' --config host={host}' if mark else ''}"
 
 
 def closing(study: Path) -> str:

@@ -15,6 +15,7 @@ from rungproof.publish.pack.placing import Pack, finish, head_shown, place, work
 from rungproof.publish.pack.readme import readme
 from rungproof.publish.pack.statements import first_lines, public_of
 from rungproof.publish.signing import Signer
+from rungproof.publish.words import call_of
 from rungproof.records.codec import canonical, parse, sha256
 from rungproof.records.errors import ConfigError, EvidenceError
 from rungproof.records.formats import Closed, Judged
@@ -101,7 +102,7 @@ def _recompute(study: Path, made: Mapping[str, bytes]) -> None:
         raise EvidenceError(
             f"{study}: does not follow from its raw files, so nobody could verify the pack: {differs[0]}"
             f"{f' (and {len(differs) - 1} more)' if len(differs) > 1 else ''}. Where rungproof is newer than these results, run the "
-            f"campaign's own target first: snakemake {study.name.partition('@')[0]} --cores 1. Else rungproof verify {study} tells all."
+            f"campaign's own target first: {call_of(study.name)}. Else rungproof verify {study} tells all."
         )
 
 

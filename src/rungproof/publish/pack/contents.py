@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from rungproof.publish.words import call_of
 from rungproof.records.codec import read, sha256
 from rungproof.records.errors import EvidenceError
 from rungproof.records.formats import Canary, Input, Judged
@@ -84,7 +85,7 @@ def _check_inputs(study: Path, made: str, inputs: Iterable[Input]) -> None:
 
 
 def _again(study: Path) -> str:
-    return f"Run the campaign's own target first: snakemake {study.name.partition('@')[0]} --cores 1"
+    return f"Run the campaign's own target first: {call_of(study.name)}"
 
 
 def evidence(study: Path, summary: Summary) -> Iterator[tuple[str, bytes]]:

@@ -6,6 +6,7 @@ from rungproof.config.load import files_of, load
 from rungproof.plan.builds import RECIPES
 from rungproof.plan.machine import flags_of_study, processor_flags
 from rungproof.plan.resolve import resolve
+from rungproof.publish.words import call_of
 from rungproof.records.codec import canonical
 from rungproof.records.errors import EvidenceError
 from rungproof.records.plan import Plan
@@ -23,7 +24,7 @@ def inputs(root: Path, study: Path, plan: Plan) -> dict[str, bytes]:
     if canonical(again) != canonical(plan):
         raise EvidenceError(
             f"{study}/plan.json: the files under {root / 'config'} and {root / 'envs'} give another plan now. Bring them back, or "
-            f"run the campaign's own target first: snakemake {plan.campaign} --cores 1"
+            f"run the campaign's own target first: {call_of(study.name)}"
         )
     made = {f"{HOME}/{path.as_posix()}": (root / path).read_bytes() for path in files_of(loaded)}
     if not plan.simulated:
