@@ -78,6 +78,32 @@ TOUCHED: dict[str, tuple[Callable[[dict[str, bytes]], None], str, str]] = {
     "a handler": (at_end('<p onclick="x()">x</p>'), "L2", "active content"),
     "an address that runs": (at_end('<a href=" java&#115;cript:x()">x</a>'), "L2", "active content"),
     "a picture from elsewhere": (at_end('<img src="https://elsewhere.example/x">'), "L2", "active content"),
+    "a link that runs, broken by a tab": (at_end('<a href="java&Tab;script:x()">x</a>'), "L2", "active content"),
+    "a script behind an empty comment": (at_end("<!--><script>1</script>-->"), "L2", "no plain tag"),
+    "a script behind the end of a comment": (at_end("<!-- --!><script>1</script>-->"), "L2", "no plain tag"),
+    "a script behind a title": (
+        page(lambda t: t.replace("</title>", '<b title="</title><script>1</script>"></b></title>', 1)), "L2", "no plain tag"
+    ),
+    "a script behind a style sheet": (
+        page(lambda t: t.replace("</style>", "</style x><script>1</script></style>", 1)), "L2", "no plain tag"
+    ),
+    "a script of another namespace": (at_end("<x:script>1</x:script>"), "L2", "no plain tag"),
+    "an instruction": (at_end('<?xml-stylesheet href="https://elsewhere.example/x"?>'), "L2", "no plain tag"),
+    "a number in CDATA": (at_end("<svg><text><![CDATA[99 tok/s]]></text></svg>"), "L2", "no plain tag"),
+    "a value without quotes": (at_end("<p title=x>x</p>"), "L2", "no plain tag"),
+    "a control character in a number": (at_end("<p>9\x009 tok/s</p>"), "L2", "control character"),
+    "a picture of the same server": (at_end('<input type="image" src="//elsewhere.example/x">'), "L2", "active content"),
+    "a template that nobody sees": (at_end("<template><b>x</b></template>"), "L2", "no tag of a page"),
+    "a rate in two elements": (at_end("<p><b>99</b> tok/s</p>"), "L2", "measured number without a claim"),
+    "a counter of the style sheet": (
+        page(lambda t: t.replace("</style>", "p{counter-reset:x 99}p::after{content:counter(x)}</style>", 1)), "L2", "style sheet"
+    ),
+    "an address of the style sheet": (
+        page(lambda t: t.replace("</style>", "p{background:image-set('//elsewhere.example/x' 1x)}</style>", 1)), "L2", "style sheet"
+    ),
+    "a point's value without its state": (
+        at_end('<data value="1" data-claim="/points/0/value">1</data>'), "L3", "so that its state is shown"
+    ),
     "an attribute twice": (at_end('<data value="1" value="2" data-claim="/verdicts/0/n">1</data>'), "L2", "attribute twice"),
     "a number in the style sheet": (
         page(lambda t: t.replace("</style>", ".x::after{content:'99 tok/s'}</style>", 1)), "L2", "style sheet"
