@@ -347,6 +347,12 @@ MUTATIONS: dict[str, Mutation] = {
     "a withheld attempt is taken out": Mutation(
         gone("sessions/r001.base.a/*/ladder.c4.*"), ("L0", "L1", "L2", "L4"), "the run's own list says that it was measured"
     ),
+    "a withheld attempt is said to be of another plan": Mutation(
+        json_of(f"{WITHHELD}.json", lambda a: a.update(spec_sha256="0" * 64)), ("L0", "L1", "L2", "L4"), "the plan of its run never asked for that"
+    ),
+    "a session is said never to have ended": Mutation(
+        gone("sessions/r001.draft.a/closed.json"), ("L0", "L1", "L2", "L4"), "its attempts would count for nothing"
+    ),
     "a verdict is taken out": Mutation(gone("verdicts/rung.base.a.ladder.c4.json"), ("L0", "L1", "L3", None)),
     "the registration is dated back": Mutation(backdate, ("L0", "L1", "L2", "L4"), "its two clocks disagree"),
     "the registration is dated back on both clocks": Mutation(backdate_both, ("L0", "L1", "L2", ""), ONLY),

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from rungproof.judge.checks.attempts import check_attempts
 from rungproof.judge.checks.found import Found, Level
 from rungproof.judge.checks.page import check_pages
 from rungproof.judge.checks.sense import check_sense
@@ -35,6 +36,7 @@ def check(read: Read, names: Collection[str], proof: Mapping[str, Any] | None, u
         _kept(lambda: check_statements(read, again, proof, found), "L2", found)
     if upto >= "L4":
         _kept(lambda: check_sense(read, names, again, found), "L4", found)
+        _kept(lambda: check_attempts(read, names, again, proof is not None, found), "L4", found)
     found.close()
     return found
 
