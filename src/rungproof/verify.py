@@ -390,7 +390,7 @@ def _trusted(proof: Proof, trust: bytes | None, level: Level) -> None:
 
 def _in_log(log: Path, proof: Proof, level: Level) -> None:
     """The log is a chain, it publishes this pack and has not withdrawn it, and every replay that it tells of is here."""
-    previous, last, here = "", "", {one["sha256"] for one in proof.lines}
+    previous, last, after, here = "", "", "", {one["sha256"] for one in proof.lines}
     with open(log, "rb") as file:
         data = file.read(64 * 2**20)
     for number, line in enumerate(data.split(b"\n")[:-1], start=1):
@@ -400,9 +400,13 @@ def _in_log(log: Path, proof: Proof, level: Level) -> None:
             return
         previous = hashlib.sha256(line).hexdigest()
         if str(entry.get("pack", "?")) in (proof.pack, proof.pack[:12]):
-            last = str(entry.get("event")) if entry.get("event") != "replay" else last
+            last, after = (str(entry.get("event")), "") if entry.get("event") != "replay" else (last, after)
             if entry.get("event") == "replay" and entry.get("line") not in here:
                 level.fail(f"{log.name}:{number}: a replay of this pack was published that is not in {PROOF} any more")
+        elif entry.get("event") == "supersede" and str(entry.get("supersedes", "?")) in (proof.pack, proof.pack[:12]):
+            after = str(entry.get("pack"))
+    if after and last in ("publish", "supersede"):
+        level.facts.append(f"superseded by pack {after:.64} in {log.name}, which says why: what it claims stands no more")
     if last not in ("publish", "supersede"):
         level.fail(f"{log.name}: {'this pack was withdrawn' if last == 'withdraw' else 'does not publish this pack'}")
 

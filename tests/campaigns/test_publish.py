@@ -23,7 +23,7 @@ from rungproof.publish.pack import Pack, add_line, build, withdraw
 from rungproof.publish.signing import FileSigner, Signer, find_signer, holds, keyid, pem, public_from, signed_line
 from rungproof.records.codec import sha256
 from rungproof.records.errors import ConfigError, EvidenceError, RungproofError
-from rungproof.records.proof import MEASUREMENT, PAGE, PROVENANCE, REPLAY, read_line, statement, statement_of
+from rungproof.records.proof import MEASUREMENT, PAGE, PROVENANCE, REPLAY, key_file, read_line, statement, statement_of
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -293,6 +293,16 @@ def test_a_crash_between_the_two_moves_loses_no_line(
         build(study, tmp_path, measured.folder, signer)
     assert tree(tmp_path) == before
 
+    def interrupted(path: Path, to: Path) -> Path:
+        if path.parent.name.startswith(".building-") and to == made.folder:
+            raise KeyboardInterrupt
+        return rename(path, to)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        build(study, tmp_path, measured.folder, signer)
+    assert tree(tmp_path) == before
+
 
 def test_secrets_of_the_server_stay_out(measured: Checkout, tmp_path: Path) -> None:
     """Planted in the server's log and in the user's environment: no file of the pack holds them; a long log keeps both ends."""
@@ -435,7 +445,11 @@ def test_lines_that_must_not_join(measured: Checkout, signer: Signer, tmp_path: 
     unsigned = {**envelope, "signatures": []}
     (tmp_path / "another").mkdir()
     (tmp_path / "another/MANIFEST.sha256").write_text("x")
+    loose = "A key of mine:\n" + pem(other.public).decode()
     lines = {
+        "no key of its own": replayed(made.folder, other, public_key=None),
+        "a key that openssl alone would not read": replayed(made.folder, other, public_key=loose),
+        "a key that is no text": replayed(made.folder, other, public_key="\\ud800"),
         "forged": json.dumps(forged).encode() + b"\n",
         "unsigned": json.dumps(unsigned).encode() + b"\n",
         "no replay": (made.folder / "proof.intoto.jsonl").read_bytes().splitlines(keepends=True)[0],
@@ -444,6 +458,7 @@ def test_lines_that_must_not_join(measured: Checkout, signer: Signer, tmp_path: 
         "two at once": good + good,
         "no line": b"hello\n",
     }
+    (tmp_path / "keys" / key_file(keyid(other.public))).write_bytes(pem(other.public))
     before = tree(tmp_path / "mini")
     for name, line in lines.items():
         with pytest.raises(EvidenceError):

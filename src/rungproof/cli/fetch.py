@@ -1,5 +1,6 @@
 """A pack that lies elsewhere or in a zip, brought into a folder: with limits, and never a byte outside of it."""
 
+import http.client
 import shutil
 import time
 import urllib.error
@@ -53,7 +54,7 @@ def download(url: str, to: Path) -> None:
                 if size > MOST_ZIP or time.monotonic() > until:
                     raise EvidenceError(f"{url}: more than {MOST_ZIP} bytes, or not done after {WHOLE_S:g} s; refused")
                 file.write(block)
-    except (urllib.error.URLError, OSError, ValueError) as error:
+    except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
         raise ConfigError(f"{url}: cannot be fetched ({error}); fetch it by other means and give the file") from error
 
 
@@ -89,6 +90,8 @@ def _entry(held: zipfile.ZipFile, entry: zipfile.ZipInfo, to: Path, allowed: int
         raise EvidenceError(
             f"zip entry {name!a:.100}: {why or 'a link or a device'}; expected plain files under one folder"
         )
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise EvidenceError(f"zip entry {name:.100}: compressed by method {entry.compress_type}; expected stored or deflated")
     target = to / name
     if entry.is_dir():
         target.mkdir(parents=True, exist_ok=True)

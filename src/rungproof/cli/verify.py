@@ -8,14 +8,17 @@ from pathlib import Path
 import rungproof
 from rungproof import verify as verifier
 from rungproof.cli.fetch import folder_of
-from rungproof.cli.words import clean
+from rungproof.cli.words import clean, clean_lines
 from rungproof.judge.use import in_use
+from rungproof.publish.pack.crate import CRATE, crate
+from rungproof.publish.pack.files import MANIFEST
+from rungproof.publish.pack.readme import readme
 from rungproof.publish.pages import render
 from rungproof.publish.pages.engine import maker
 from rungproof.publish.tables import read_table, same_parquet, write_tables
-from rungproof.records.codec import read
+from rungproof.records.codec import parse, read
 from rungproof.records.errors import ConfigError, EvidenceError
-from rungproof.records.formats import Judged
+from rungproof.records.formats import Closed, Judged
 from rungproof.records.plan import Plan
 from rungproof.records.standing import Standing
 from rungproof.records.summary import Summary
@@ -23,6 +26,14 @@ from rungproof.records.summary import Summary
 HOME = Path(rungproof.__file__).parent
 OTHER_PAGE = "the page was made by another version: its claims are checked, not its words"
 GENERATOR = re.compile(rb'<meta name="generator" content="([^"]{1,200})">')
+NUMBERS = 11  # above it: L2 to L4 failed
+README, REDUCER = "README.md", "reducer/rungproof"
+VERSION = re.compile(rb'^__version__ = "([0-9A-Za-z.+-]{1,40})"$', re.MULTILINE)
+OLDER = """\
+The pack was made by rungproof {its}, this is {ours}: where formats or rules differ, a sound pack may fail L2 to L4 here. Judge it by
+its own reducer: unpack it, compare the reducer digest that it prints with that of the release {its}, and run in it
+  python3 -I verify.py"""
+FORGED = "The pack's reducer says that it is of this version, {ours}, and has other bytes: one of the two is not the release's."
 
 
 def add_options(to: argparse.ArgumentParser) -> None:
@@ -41,38 +52,36 @@ def run(options: argparse.Namespace) -> int:
     trust = options.trust.read_bytes()[:65536] if options.trust else None
     with folder_of(str(options.study)) as folder:
         levels = verifier.check(folder, options.level, trust, options.log, verifier.installed, beside)
-        return verifier.report(levels, options.json, lambda line: print(line if options.json else clean(line)))
+        code = verifier.report(levels, options.json, lambda line: print(line if options.json else clean(line)))
+        if code > NUMBERS and not options.json and other_reducer(folder / REDUCER):
+            its, ours = version_of(folder), rungproof.__version__
+            print(clean_lines((FORGED if its == ours else OLDER).format(its=its, ours=ours)))
+        return code
 
 
 def beside(folder: Path) -> tuple[list[str], list[str]]:
     """What an installed rungproof checks besides: tables, the page of a results folder made again, another reducer.
 
-    Returns (failures, facts).
+    Returns (failures, facts). Whatever a stranger's files do is told in one line.
     """
-    failures, facts = [], []
+    failures: list[str] = []
+    other = other_reducer(folder / REDUCER)
+    facts = judged_by(folder, other) if (folder / REDUCER).is_dir() else []
     try:
         summary = read(Summary, folder / "summary.json")
         failures += tables(folder, summary)
         facts.append("tables made again" if (folder / "tables").is_dir() else "no tables")
-    except EvidenceError as error:
-        return [str(error)], facts
-    if (folder / "reducer").is_dir():
-        other = other_reducer(folder / "reducer/rungproof")
-        same = "judged by the installed reducer, which has the same bytes as the pack's"
-        facts.append(
-            f"judged by the installed reducer, {rungproof.__version__}; the pack's own differs in {len(other)} files, first {other[0]}"
-            if other
-            else same
-        )
         if other:
             return failures, [*facts, OTHER_PAGE]
-    if made_by(folder) != maker():
-        return failures, [*facts, OTHER_PAGE]
-    try:
+        if made_by(folder) != maker():
+            return failures, [*facts, OTHER_PAGE]
         path = folder / "page/standing.json"
         failures += page_again(folder, summary, read(Standing, path) if path.is_file() else None)
+        failures += described_again(folder, summary)
     except EvidenceError as error:
-        failures.append(str(error))
+        return [*failures, str(error)], facts
+    except Exception as error:  # a page or a table of a stranger, of which each library has its own errors
+        return [*failures, f"cannot be made again: {type(error).__name__}: {error}"[:300]], facts
     return failures, [*facts, "page made again"]
 
 
@@ -84,6 +93,41 @@ def made_by(folder: Path) -> str:
     except OSError:
         return ""
     return found[1].decode("utf-8", "replace") if found else ""
+
+
+def judged_by(folder: Path, other: list[str]) -> list[str]:
+    """By which reducer a pack is judged here, as a fact."""
+    if not other:
+        return ["judged by the installed reducer, which has the same bytes as the pack's"]
+    return [
+        f"judged by the installed reducer, {rungproof.__version__}; the pack's own, {version_of(folder)}, differs in {len(other)} "
+        f"files, first {other[0]}"
+    ]
+
+
+def version_of(pack: Path) -> str:
+    """The version that a pack's reducer says it is of."""
+    try:
+        found = VERSION.search((pack / REDUCER / "__init__.py").read_bytes()[:65536])
+    except OSError:
+        found = None
+    return found[1].decode("ascii") if found else "of no known version"
+
+
+def described_again(folder: Path, summary: Summary) -> list[str]:
+    """README and metadata of a pack that are not what its own bytes give: both tell of the numbers."""
+    if not (folder / MANIFEST).is_file():
+        return []
+    named = [line.split("  ", 1)[1] for line in (folder / MANIFEST).read_text("ascii").splitlines()]
+    made = {name: (folder / name).read_bytes() for name in named if name != CRATE}
+    closed = [parse(Closed, data, name) for name, data in made.items() if name.endswith("/closed.json")]
+    newest = max((one.at for one in closed), default="")
+    again = {README: readme(summary, newest), CRATE: crate(made, summary, newest)}
+    return [
+        f"{name}: is not what the pack's own bytes give"
+        for name, data in again.items()
+        if not (folder / name).is_file() or (folder / name).read_bytes() != data
+    ]
 
 
 def page_again(study: Path, summary: Summary, standing: Standing | None) -> list[str]:
@@ -126,7 +170,9 @@ def tables(folder: Path, summary: Summary) -> list[str]:
 
 
 def other_reducer(folder: Path) -> list[str]:
-    """Files in which a pack's reducer is not the installed one."""
+    """Files in which a pack's reducer is not the installed one; none where there is no pack."""
+    if not folder.is_dir():
+        return []
     names = {p.relative_to(HOME).as_posix() for room in ("records", "judge") for p in (HOME / room).rglob("*.py")} | {
         "__init__.py"
     }

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from rungproof.judge.checks.moments import seconds
 from rungproof.records.standing import ProofLine, Standing, StandingLine, State
 
 ORDER: tuple[State, ...] = ("Lab-measured", "Recomputed", "Replayed", "Replicated")
@@ -42,7 +43,7 @@ def standing(
 def _judged(line: ProofLine, pack: str, publisher: str, claimed: Collection[str]) -> tuple[State, StandingLine]:
     """The state that one line alone gives, and the row that tells of it."""
     at = line.predicate.get("at")
-    when = at if isinstance(at, str) else ""
+    when = at if isinstance(at, str) and seconds(at) is not None else ""  # a stranger's text is no moment
     if line.kind not in ("recompute", "replay"):
         counts = line.kind != "other" and line.holds and bool(publisher) and line.keyid == publisher
         return ORDER[0], StandingLine(

@@ -6,7 +6,7 @@ from pathlib import Path
 from rungproof.publish.log import KEYS, Log, append, entry_after, locked, read_log
 from rungproof.publish.pack.files import MANIFEST, PROOF
 from rungproof.publish.pack.placing import Pack, finish, place, workshop
-from rungproof.publish.pack.statements import proof_lines, publisher_of
+from rungproof.publish.pack.statements import carries_key, proof_lines, publisher_of
 from rungproof.publish.signing import Signer, keyid
 from rungproof.records.codec import sha256
 from rungproof.records.errors import ConfigError, EvidenceError
@@ -15,8 +15,7 @@ from rungproof.records.errors import ConfigError, EvidenceError
 def add_line(folder: Path, line: bytes, signer: Signer | None, reason: str = "") -> Pack:
     """Append a replayer's signed line to a published pack (`reports/<study>/<id>`), write the log, and draw the page anew.
 
-    line: one DSSE envelope, its end included; its key in the statement (`public_key`) or under reports/keys/. signer: the pack's
-    publisher. The same line twice changes nothing. Raises EvidenceError for a line that is not a replayer's about this pack or
+    line: one DSSE envelope, its end included, with its key in the statement (`public_key`). signer: the pack's publisher. The same line twice changes nothing. Raises EvidenceError for a line that is not a replayer's about this pack or
     whose signature does not hold, ConfigError for another signer or a pack that is not published.
     """
     reports = folder.parents[1]
@@ -29,6 +28,10 @@ def add_line(folder: Path, line: bytes, signer: Signer | None, reason: str = "")
         if len(told) != 1 or told[0][1].kind not in ("replay", "recompute") or not told[0][1].holds:
             raise EvidenceError(
                 f"{folder.name}: found no line of a replay whose signature holds; expected one, with its end, signed by the key it names"
+            )
+        if not carries_key(told[0][1]):
+            raise EvidenceError(
+                f"{folder.name}: the line does not bring its key; expected public_key, in PEM as `openssl pkey -pubout` writes it"
             )
         if told[0][1].subject != sha256((folder / MANIFEST).read_bytes()):
             raise EvidenceError(

@@ -134,7 +134,7 @@ def place(folder: Path, final: Path, new: bool, made: Standing) -> Pack:
         final.rename(kept)
     try:
         folder.rename(final)
-    except OSError:
+    except BaseException:  # Ctrl-C, too: what is kept goes with the workshop
         if kept.exists():
             kept.rename(final)
         raise

@@ -8,6 +8,7 @@ from rungproof.judge.claims import measurement
 from rungproof.publish.pack.files import MANIFEST, PAGE, PROOF
 from rungproof.publish.signing import Signer, holds, keyid, pem, public_from, signed_line
 from rungproof.records.codec import parse, sha256
+from rungproof.records.errors import EvidenceError
 from rungproof.records.formats import Closed, Server
 from rungproof.records.plan import Plan
 from rungproof.records.proof import (
@@ -113,9 +114,19 @@ def _candidates(
     if public:
         yield public_from(public, SIGNER)
     if isinstance(told, str):
-        yield public_from(told.encode("utf-8"), f"{where}: public_key")
+        yield public_from(told.encode("utf-8", "replace"), f"{where}: public_key")
     if envelope.keyid and (path := keys / key_file(envelope.keyid)).is_file():
         yield public_from(path.read_bytes(), str(path))
+
+
+def carries_key(line: ProofLine) -> bool:
+    """Whether a line brings the key that it names, written as openssl writes it: whoever has the pack alone must be able to check it."""
+    told = line.predicate.get("public_key")
+    try:
+        key = public_from(told.encode("ascii"), "public_key") if isinstance(told, str) else None
+    except (EvidenceError, ValueError):
+        return False
+    return key is not None and keyid(key) == line.keyid and pem(key) == str(told).encode("ascii")
 
 
 def public_of(signer: Signer | None) -> dict[str, bytes]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from rungproof.judge.replay import claimed_items
 from rungproof.judge.standing import standing
 from rungproof.publish.pack.files import MANIFEST, PROOF
-from rungproof.publish.pack.statements import proof_lines, publisher_of
+from rungproof.publish.pack.statements import carries_key, proof_lines, publisher_of
 from rungproof.publish.replay.report import predicate
 from rungproof.publish.signing import Signer, pem, signed_line
 from rungproof.records.codec import read, sha256
@@ -82,6 +82,11 @@ def _refuse(made: ProofLine, digest: str, where: str) -> None:
             else f"its signature is not that of {made.keyid[:80]!r} over these bytes"
         )
         raise EvidenceError(f"{where}: {said}; it was forged, damaged, or lacks its public key")
+    if not carries_key(made):
+        raise EvidenceError(
+            f"{where}: does not bring its key; expected public_key in the statement, in PEM as `openssl pkey -pubout` writes it, so "
+            "that whoever has the pack alone can check the line"
+        )
 
 
 def _again(made: ProofLine, held: Collection[ProofLine]) -> bool:
