@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rungproof.judge.checks.found import Found
-from rungproof.judge.claims import measurement
+from rungproof.judge.claims import measurement, provenance
 from rungproof.judge.oracle import tokens
 from rungproof.judge.recompute import recompute
 from rungproof.judge.replay import claimed_items
@@ -353,6 +353,13 @@ MUTATIONS: dict[str, Mutation] = {
     "a session is said never to have ended": Mutation(
         gone("sessions/r001.draft.a/closed.json"), ("L0", "L1", "L2", "L4"), "its attempts would count for nothing"
     ),
+    "a record that nothing was judged from lies beside the others": Mutation(
+        lambda pack: shutil.copy(pack / "sessions/r001.base.a/judged/ladder.c2.json", pack / "sessions/r001.base.b/judged/ladder.c2.json"),
+        ("L0", "L1", "L4", "L4"),
+    ),
+    "a page lies outside of page/": Mutation(
+        lambda pack: (pack / "plan/index.html").write_text("<p>9999 tok/s</p>"), ("L0", "L1", "L2", "L2")
+    ),
     "a verdict is taken out": Mutation(gone("verdicts/rung.base.a.ladder.c4.json"), ("L0", "L1", "L3", None)),
     "the registration is dated back": Mutation(backdate, ("L0", "L1", "L2", "L4"), "its two clocks disagree"),
     "the registration is dated back on both clocks": Mutation(backdate_both, ("L0", "L1", "L2", ""), ONLY),
@@ -389,10 +396,12 @@ def signed(pack: Path, key: Key) -> None:
         canonical(standing(own, whole, key.id, claimed_items(plan, summary.points)))
     )
     manifests(pack)
+    source = provenance({name: (pack / name).read_bytes() for name in names(pack)}, plan)
+    page = {"state": "Lab-measured", "log_head": "", "pack": {"sha256": whole}}
     (pack / "proof.intoto.jsonl").write_bytes(
-        line("provenance", whole, {}, key)
+        line("provenance", whole, source, key)
         + line("measurement", whole, claimed, key)
-        + line("page", digest_of(pack / "page/MANIFEST.sha256"), {}, key, "page/MANIFEST.sha256")
+        + line("page", digest_of(pack / "page/MANIFEST.sha256"), page, key, "page/MANIFEST.sha256")
     )
 
 

@@ -1,5 +1,6 @@
 """Prove red: each way to falsify a pack fails at the level that docs/mutations.md names, or the table says what else finds it."""
 
+import base64
 import hashlib
 import json
 import shutil
@@ -10,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from campaigns.checkout import ROOT
-from campaigns.forge import MUTATIONS, STRENGTHS, Mutation, remade, signed
+from campaigns.forge import MUTATIONS, STRENGTHS, Mutation, edit, remade, signed
+from rungproof import __version__
 from rungproof.cli import main
 from rungproof.publish.pack import Pack
 from rungproof.verify import check, exit_code, installed
-from verify.laid import Key, line, manifests, run, sha256
+from verify.laid import Key, line, manifests, run, seal, sha256
 
 CASES = [
     pytest.param(mutation, place, id=f"{name} ({STRENGTHS[place]})")
@@ -90,6 +92,86 @@ def test_python_and_openssl_are_enough(good: Path, tmp_path: Path) -> None:
     assert "L4 sense     ok" in done.stdout
 
 
+def test_whatever_the_publisher_signed_is_made_again(good: Path, cheat: Key, tmp_path: Path) -> None:
+    """A provenance with another reducer, and a page line with a higher state, are no less false for being signed."""
+    pack = shutil.copytree(good, tmp_path / "pack")
+    signed(pack, cheat)
+    lines = (pack / "proof.intoto.jsonl").read_bytes().splitlines(keepends=True)
+    whole, page = sha256(pack / "MANIFEST.sha256"), sha256(pack / "page/MANIFEST.sha256")
+    source, said = (json.loads(base64.b64decode(json.loads(lines[place])["payload"]))["predicate"] for place in (0, 2))
+    source["buildDefinition"]["resolvedDependencies"][-1]["digest"]["sha256"] = "0" * 64
+    for false in (
+        [line("provenance", whole, source, cheat), *lines[1:]],
+        [*lines[:2], line("page", page, {**said, "state": "Replicated"}, cheat, "page/MANIFEST.sha256")],
+    ):
+        (pack / "proof.intoto.jsonl").write_bytes(b"".join(false))
+        assert first_failure(pack) == "L2"
+    (pack / "proof.intoto.jsonl").write_bytes(b"".join(lines))
+    assert first_failure(pack) == ""
+
+
+def test_a_pack_of_another_version_is_told_from_a_false_one(
+    good: Path, cheat: Key, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its records may have fields that this version does not know: the reader is sent to the pack's own reducer."""
+    pack = shutil.copytree(good, tmp_path / "pack")
+    shutil.rmtree(pack / "tables")
+    init, records = pack / "reducer/rungproof/__init__.py", pack / "reducer/rungproof/records/summary.py"
+    init.write_text(init.read_text().replace('__version__ = "', '__version__ = "9.'))
+    held = records.read_text()
+    assert held.count("    lossless_claim: bool\n") == 1
+    records.write_text(held.replace("    lossless_claim: bool\n", "    lossless_claim: bool\n    a_field_of_later: None\n"))
+    edit(pack / "summary.json", lambda s: s.update(a_field_of_later=None))
+    manifests(pack)
+    assert main(["verify", str(pack)]) == 11
+    assert "made by rungproof" not in capsys.readouterr().out  # no word of versions before its signer stands for these bytes
+    seal(pack, cheat)
+    assert main(["verify", str(pack)]) == 12
+    out = capsys.readouterr().out
+    assert "unknown key 'a_field_of_later'" in out and f"the pack's own, 9.{__version__}, differs in 2 files" in out
+    assert f"made by rungproof 9.{__version__}" in out and "python3 -I verify.py" in out
+
+
+def test_a_reducer_that_fakes_its_version_is_told(good: Path, cheat: Key, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another program of the same version is not that version's."""
+    pack = shutil.copytree(good, tmp_path / "pack")
+    MUTATIONS["the reducer is replaced"].apply(pack)
+    MUTATIONS["a value of the summary is raised"].apply(pack)
+    signed(pack, cheat)
+    assert main(["verify", str(pack)]) == 12
+    out = capsys.readouterr().out
+    assert "is of this version" in out and "python3 -I verify.py" not in out
+
+
+def test_a_stranger_can_check_readme_and_metadata(good: Path, cheat: Key, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both tell of the numbers, so an installed program makes them again."""
+    for name in ("README.md", "ro-crate-metadata.json"):
+        pack = shutil.copytree(good, tmp_path / name)
+        held = (pack / name).read_text()
+        assert "Mini campaign" in held
+        (pack / name).write_text(held.replace("Mini campaign", "Maxi campaign"))
+        signed(pack, cheat)
+        assert main(["verify", str(pack)]) == 12
+        assert f"{name}: is not what the pack's own bytes give" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    {
+        "a table that is none": lambda p: next((p / "tables").glob("*.parquet")).write_bytes(b"PAR1"),
+        "a session without a name": lambda p: shutil.copytree(p / "sessions/r001.base.a/judged", p / "sessions/x/judged"),
+    }.values(),
+)
+def test_nothing_of_a_strangers_ends_in_a_traceback(
+    good: Path, cheat: Key, tmp_path: Path, spoil: Callable[[Path], object]
+) -> None:
+    """What libraries say of a damaged file is a failure of its level."""
+    pack = shutil.copytree(good, tmp_path / "pack")
+    spoil(pack)
+    seal(pack, cheat)
+    assert main(["verify", str(pack)]) == 12
+
+
 def entry(number: int, previous: str, **more: str) -> bytes:
     """One line of a log."""
     made = {"seq": number, "at": "2026-01-01T00:00:00Z", "previous": previous, "study": "mini", "reason": "", **more}
@@ -114,6 +196,11 @@ def test_a_replay_line_that_was_deleted_is_found_by_the_log(good: Path, cheat: K
     assert run(pack, "--level", "L1").returncode == 0
     gone = run(pack, "--level", "L1", "--log", str(log))
     assert gone.returncode == 11 and "that is not in proof.intoto.jsonl any more" in gone.stdout
+    log.write_bytes(one + entry(2, hashlib.sha256(one.rstrip(b"\n")).hexdigest(), event="withdraw", pack=name))
+    rest = {"study": "mini", "supersedes": name}
+    log.write_bytes(one + entry(2, hashlib.sha256(one.rstrip(b"\n")).hexdigest(), event="supersede", pack="0" * 12, **rest))
+    later = run(pack, "--level", "L1", "--log", str(log))
+    assert later.returncode == 0 and f"superseded by pack {'0' * 12}" in later.stdout
     log.write_bytes(one + entry(2, hashlib.sha256(one.rstrip(b"\n")).hexdigest(), event="withdraw", pack=name))
     assert "withdrawn" in run(pack, "--level", "L1", "--log", str(log)).stdout
     log.write_bytes(two)

@@ -23,7 +23,20 @@ from rungproof.publish.pack import Pack, add_line, build, withdraw
 from rungproof.publish.signing import FileSigner, Signer, find_signer, holds, keyid, pem, public_from, signed_line
 from rungproof.records.codec import sha256
 from rungproof.records.errors import ConfigError, EvidenceError, RungproofError
-from rungproof.records.proof import MEASUREMENT, PAGE, PROVENANCE, REPLAY, key_file, read_line, statement, statement_of
+from rungproof.records.proof import (
+    MEASUREMENT,
+    PAGE,
+    PAYLOAD_TYPE,
+    PROVENANCE,
+    REPLAY,
+    Envelope,
+    key_file,
+    line_of,
+    pae,
+    read_line,
+    statement,
+    statement_of,
+)
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -309,14 +322,15 @@ def test_secrets_of_the_server_stay_out(measured: Checkout, tmp_path: Path) -> N
     study = tmp_path / "mini"
     shutil.copytree(measured.study("mini"), study)
     log = study / "sessions/r001.base.a/logs/server.log"
-    planted = ("hf_PLANTEDplantedplanted", "PLANTED-password", "PLANTED-in-job-log", "PLANTED-order")
+    planted = ("planted.user", "hf_PLANTEDplantedplanted", "PLANTED-password", "PLANTED-in-job-log", "PLANTED-order")
     middle = b"x" * 600_000
-    log.write_bytes(b"first HF_TOKEN=hf_PLANTEDplantedplanted\n" + middle + b"\nlast password: PLANTED-password\n")
+    at_home = b"weights in /home/planted.user/models, cache in '/Users/planted.user'\n"
+    log.write_bytes(at_home + b"first HF_TOKEN=hf_PLANTEDplantedplanted\n" + middle + b"\nlast password: PLANTED-password\n")
     (study / "sessions/r001.base.a/logs/strict.suite.log").write_text("PLANTED-in-job-log")
     (study / "sessions/r001.base.a/control/order.json").write_text("PLANTED-order")
     made = build(study, tmp_path / "reports", measured.folder)
     kept = (made.folder / "sessions/r001.base.a/logs/server.log").read_text()
-    assert kept.startswith("first HF_TOKEN=[left out]\n") and kept.endswith("last password: [left out]\n")
+    assert kept.startswith("weights in /home/[left out]/models, cache in '/Users/[left out]'\nfirst HF_TOKEN=[left out]\n") and kept.endswith("last password: [left out]\n")
     assert "bytes left out" in kept and len(kept) < 600_000
     raw = [data if not path.endswith(".gz") else gzip.decompress(data) for path, data in tree(made.folder).items()]
     assert not [word for word in planted for data in raw if word.encode() in data]
@@ -408,6 +422,12 @@ def replayed(folder: Path, signer: Signer, **more: Any) -> bytes:
     return signed_line(statement(subject, REPLAY, said), signer)
 
 
+def surrogate(folder: Path, signer: Signer) -> bytes:
+    """Such a line whose key is half a character, which JSON can say and UTF-8 cannot."""
+    held = read_line(replayed(folder, signer, public_key="HALF"), "line").payload.replace(b"HALF", b"\\ud800")
+    return line_of(Envelope(held, keyid(signer.public), signer.sign(pae(PAYLOAD_TYPE, held))))
+
+
 def test_a_line_of_somebody_else_joins_the_proof(measured: Checkout, signer: Signer, tmp_path: Path) -> None:
     """The state moves, page, log and zip tell of it, nothing under the manifest changes, and the same line again is no news."""
     made = build(measured.study("mini"), tmp_path, measured.folder, signer)
@@ -449,7 +469,7 @@ def test_lines_that_must_not_join(measured: Checkout, signer: Signer, tmp_path: 
     lines = {
         "no key of its own": replayed(made.folder, other, public_key=None),
         "a key that openssl alone would not read": replayed(made.folder, other, public_key=loose),
-        "a key that is no text": replayed(made.folder, other, public_key="\\ud800"),
+        "a key that is no text": surrogate(made.folder, other),
         "forged": json.dumps(forged).encode() + b"\n",
         "unsigned": json.dumps(unsigned).encode() + b"\n",
         "no replay": (made.folder / "proof.intoto.jsonl").read_bytes().splitlines(keepends=True)[0],

@@ -4,6 +4,8 @@ import gzip
 import json
 import os
 import shutil
+import socket
+import threading
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -275,6 +277,33 @@ def test_a_hostile_zip_writes_nothing_outside(
     assert main(["verify", str(place)]) == 4
     assert words in capsys.readouterr().err
     assert [p.name for p in tmp_path.iterdir()] == ["pack.zip"]
+
+
+def test_a_zip_of_another_compression_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Other methods have errors of their own, and ask for more memory than a pack needs."""
+    place = tmp_path / "pack.zip"
+    with zipfile.ZipFile(place, "w", zipfile.ZIP_LZMA) as out:
+        out.writestr("a/x", b"x" * 1000)
+    held = place.read_bytes()
+    place.write_bytes(held.replace(b"\x5d\x00\x00", b"\xff\xff\xff", 1))
+    assert main(["verify", str(place)]) == 4
+    assert "expected stored or deflated" in capsys.readouterr().err
+
+
+def test_a_server_that_speaks_no_http_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2 and one line, whatever it answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            with server.accept()[0] as one:
+                one.recv(4096)
+                one.sendall(b"SSH-2.0-none\r\n\r\n")
+
+        other = threading.Thread(target=answer)
+        other.start()
+        assert main(["verify", f"http://127.0.0.1:{server.getsockname()[1]}/pack.zip"]) == 2
+        other.join()
+    assert "cannot be fetched" in capsys.readouterr().err
 
 
 def test_a_zip_and_an_address_of_it_are_verified(

@@ -11,7 +11,7 @@ from rungproof.judge.evidence import Read
 from rungproof.judge.recompute import Again
 from rungproof.records.codec import parse
 from rungproof.records.errors import EvidenceError
-from rungproof.records.formats import Attempt
+from rungproof.records.formats import Attempt, Judged
 from rungproof.records.plan import Plan, split_session
 
 
@@ -35,6 +35,22 @@ def check_attempts(read: Read, names: Collection[str], again: Again, pack: bool,
             attempt = parse(Attempt, read(path) or b"", path)
             if why := _foreign(path, name, attempt, session.facts.server.launch_sha256, locks[run]):
                 found.fail("L4", f"{path}: {why} runs/{run}/campaign.lock.json, so nobody has asked for it")
+    _beside(read, names, again, found)
+
+
+def _beside(read: Read, names: Collection[str], again: Again, found: Found) -> None:
+    """A judged record that was not made again, since its attempt is of an earlier plan, may not pass for one of this plan."""
+    made = {place.path for lying in again.judged.values() for place, _ in lying}
+    for path in sorted(n for n in names if n.startswith("sessions/") and "/judged/" in n and n not in made):
+        data = read(path.replace("/judged/", "/attempts/"))
+        if data is None:
+            found.fail("L4", f"{path}: there is no attempt that it could have been made from")
+            continue
+        attempt, judged = parse(Attempt, data, path), parse(Judged, read(path) or b"", path)
+        session = again.sessions.get(path.split("/")[1])
+        launch = session.facts.server.launch_sha256 if session else ""
+        if (judged.spec_sha256, judged.launch_sha256) != (attempt.spec_sha256, launch):
+            found.fail("L4", f"{path}: says that it is of another specification or launch than its attempt and server")
 
 
 def _run(session: str) -> str:

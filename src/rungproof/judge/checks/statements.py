@@ -1,10 +1,10 @@
-"""What a pack says besides its page: the oracle's tokens, the signed claims, how far it is proven. Each is made again and compared."""
+"""What a pack says besides its page: the oracle's tokens, what its publisher signed, how far it is proven. Each is made again and compared."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from rungproof.judge.checks.found import Found, differences, level_of
-from rungproof.judge.claims import measurement
+from rungproof.judge.claims import measurement, provenance
 from rungproof.judge.evidence import Read
 from rungproof.judge.oracle import tokens
 from rungproof.judge.recompute import Again
@@ -14,8 +14,14 @@ from rungproof.records.codec import load_json, parse, plain
 from rungproof.records.standing import ProofLine, Standing
 
 
-def check_statements(read: Read, again: Again, proof: Mapping[str, Any], found: Found) -> None:
-    """oracle/tokens.json, the measurement statement and page/standing.json of a pack, against what was recomputed.
+# Files that a provenance follows from.
+BEHIND = ("plan.json", "runs/", "sessions/", "reducer/")
+
+
+def check_statements(
+    read: Read, names: Collection[str], again: Again, proof: Mapping[str, Any], found: Found
+) -> None:
+    """oracle/tokens.json, the publisher's statements and page/standing.json of a pack, against what was recomputed.
 
     proof: what L1 learnt (verify.Proof). Raises EvidenceError for a file that is none of ours.
     """
@@ -28,10 +34,24 @@ def check_statements(read: Read, again: Again, proof: Mapping[str, Any], found: 
         found.count("oracle items", len(made["items"]))
         for path, words in differences(load_json(data, "oracle/tokens.json"), made):
             found.fail(level_of(path), f"oracle/tokens.json: {path}: {words}")
-    for one in proof["lines"]:
-        if one["kind"] == "measurement" and one["keyid"] == proof["publisher"]:
+    own = [one for one in proof["lines"] if one["keyid"] == proof["publisher"]]
+    made_from = {n: read(n) or b"" for n in names if n.startswith(BEHIND) and not n.endswith((".gz", ".log"))}
+    for one in own:
+        if one["kind"] == "measurement":
             _claims(one["predicate"], again, found)
-    _standing(read, again, proof, found)
+        elif one["kind"] == "provenance":
+            for path, words in differences(one["predicate"], provenance(made_from, again.plan)):
+                found.fail("L2", f"proof.intoto.jsonl: provenance: {path}: {words}")
+    made_standing = _standing(read, again, proof, found)
+    pages = [one for one in own if one["kind"] == "page"]
+    for page in pages[-1:]:  # those before it spoke of pages that are gone
+        for path, words in differences(page["predicate"], _of_page(made_standing)):
+            found.fail("L2", f"proof.intoto.jsonl: page: {path}: {words}")
+
+
+def _of_page(made: Standing) -> dict[str, Any]:
+    """What the publisher signs about a page besides its digest."""
+    return {"state": made.state, "log_head": made.log_head, "pack": {"sha256": made.pack}}
 
 
 def _claims(said: Mapping[str, Any], again: Again, found: Found) -> None:
@@ -43,18 +63,19 @@ def _claims(said: Mapping[str, Any], again: Again, found: Found) -> None:
             found.fail(level_of(path), f"proof.intoto.jsonl: measurement: {path}: {words}")
 
 
-def _standing(read: Read, again: Again, proof: Mapping[str, Any], found: Found) -> None:
-    """The state on the page is the one that the lines give; what the log says (head, date, what it supersedes) is the log's."""
+def _standing(read: Read, again: Again, proof: Mapping[str, Any], found: Found) -> Standing:
+    """The standing as it is. The state on the page is the one that the lines give; what the log says (head, date, what it supersedes) is the log's."""
     data = read("page/standing.json")
-    if data is None:
-        found.note("page/standing.json: there is none, so no state is claimed")
-        return
-    said = parse(Standing, data, "page/standing.json")
+    said = parse(Standing, data, "page/standing.json") if data is not None else Standing()
     names = ("kind", "keyid", "holds", "subject", "predicate")
     lines = [ProofLine(**{name: one[name] for name in names}) for one in proof["lines"] if one["kind"] != "page"]
     claimed = claimed_items(again.plan, again.summary.points)
     made = standing(lines, proof["pack"], proof["publisher"], claimed, said.log_head, said.supersedes, said.published)
+    if data is None:
+        found.note("page/standing.json: there is none, so no state is claimed")
+        return made
     found.need("L2", "standing")
     found.count("standing")
     for path, words in differences(plain(said), plain(made)):
         found.fail("L2", f"page/standing.json: {path}: {words}")
+    return made

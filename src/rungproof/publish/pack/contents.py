@@ -10,7 +10,7 @@ from rungproof.records.codec import read, sha256
 from rungproof.records.errors import EvidenceError
 from rungproof.records.formats import Canary, Input, Judged
 from rungproof.records.plan import Plan
-from rungproof.records.secrecy import hidden
+from rungproof.records.secrecy import OUT, hidden
 from rungproof.records.summary import Summary
 
 RECORDS = (
@@ -34,6 +34,7 @@ RECORDS = (
     "tables/*.parquet",
 )
 LOG = "logs/server.log"
+HOME = re.compile(r"(/(?:home|Users)/)[^/\s'\":;,)\]}]+")  # whose home it is
 LOG_BYTES = 256 * 1024  # kept of each end of a server's log
 
 
@@ -105,11 +106,12 @@ def evidence(study: Path, summary: Summary) -> Iterator[tuple[str, bytes]]:
 
 
 def server_log(data: bytes) -> bytes:
-    """A server's log as it is published: both ends of a long one, and what looks like a secret taken out."""
+    """A server's log as it is published: both ends of a long one, without what looks like a secret and without names of users."""
     if len(data) > 2 * LOG_BYTES:
         cut = len(data) - 2 * LOG_BYTES
         data = data[:LOG_BYTES] + f"\n[{cut} bytes left out]\n".encode() + data[-LOG_BYTES:]
-    return hidden(re.sub(rb"\x1b\[[0-9;]*m", b"", data).decode("utf-8", "replace")).encode("utf-8")
+    text = hidden(re.sub(rb"\x1b\[[0-9;]*m", b"", data).decode("utf-8", "replace"))
+    return HOME.sub(rf"\g<1>{OUT}", text).encode("utf-8")
 
 
 def _bytes(path: Path) -> bytes:

@@ -45,7 +45,8 @@ No check of files shows that a run was honest. That shows a replay on another ma
 | `page/` | the page; not in the manifest, since it shows what others found |
 
 `sessions/*/logs/server.log` is the server's own output: no number is made from it, its middle is left out where it is long, what
-looked like a secret is replaced by `[left out]`, and it names folders of the machine that measured. Nothing else in here was altered.
+looked like a secret, or named whose home a folder is in, is replaced by `[left out]`, and it names folders of the machine that
+measured. Nothing else in here was altered.
 """
 
 

@@ -4,16 +4,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rungproof.judge.claims import measurement
+from rungproof.judge.claims import measurement, provenance
 from rungproof.publish.pack.files import MANIFEST, PAGE, PROOF
 from rungproof.publish.signing import Signer, holds, keyid, pem, public_from, signed_line
 from rungproof.records.codec import parse, sha256
 from rungproof.records.errors import EvidenceError
-from rungproof.records.formats import Closed, Server
 from rungproof.records.plan import Plan
 from rungproof.records.proof import (
-    BUILD_TYPE,
-    BUILDER,
     MEASUREMENT,
     PROVENANCE,
     REPLAY,
@@ -29,7 +26,6 @@ from rungproof.records.summary import Summary
 
 SIGNER = "signer.pub.pem"
 KINDS: dict[str, LineKind] = {PROVENANCE: "provenance", MEASUREMENT: "measurement", PAGE_TYPE: "page", REPLAY: "replay"}
-REDUCER = "reducer/"
 
 
 def first_lines(made: Mapping[str, bytes], plan: Plan, summary: Summary, signer: Signer | None) -> bytes:
@@ -39,44 +35,6 @@ def first_lines(made: Mapping[str, bytes], plan: Plan, summary: Summary, signer:
         signed_line(statement(subject, kind, predicate), signer)
         for kind, predicate in ((PROVENANCE, provenance(made, plan)), (MEASUREMENT, measurement(summary)))
     )
-
-
-def provenance(made: Mapping[str, bytes], plan: Plan) -> dict[str, Any]:
-    """SLSA provenance v1 of the evidence, without a level: whoever measured says so, nobody else watched."""
-    began = [parse(Server, data, path).at for path, data in made.items() if path.endswith("/server.json")]
-    ended = [parse(Closed, data, path).at for path, data in made.items() if path.endswith("/closed.json")]
-    runs = sorted({path.split("/")[1] for path in made if path.startswith("runs/")})
-    return {
-        "buildDefinition": {
-            "buildType": BUILD_TYPE,
-            "externalParameters": {"campaign": plan.campaign, "host": plan.host},
-            "internalParameters": {"plan": {"sha256": sha256(made["plan.json"])}, "runs": runs},
-            "resolvedDependencies": [
-                *_needed("environment", {a.environment: a.launch["environment_sha256"] for a in plan.arms}, plan),
-                *_needed("model", {a.model: a.launch["model_sha256"] for a in plan.arms}, plan),
-                {"name": "reducer", "digest": {"sha256": reducer_digest(made)}},
-            ],
-        },
-        "runDetails": {
-            "builder": {"id": BUILDER},
-            "metadata": {"startedOn": min(began, default=""), "finishedOn": max(ended, default="")},
-        },
-    }
-
-
-def _needed(kind: str, digests: Mapping[str, str], plan: Plan) -> list[dict[str, Any]]:
-    """Locks of environments, recipes of models, by digest; the simulated server has neither."""
-    if plan.simulated:
-        return []
-    return [{"name": f"{kind} {name}", "digest": {"sha256": digest}} for name, digest in sorted(digests.items())]
-
-
-def reducer_digest(made: Mapping[str, bytes]) -> str:
-    """sha256 over the manifest's lines of everything below reducer/, with that prefix cut."""
-    lines = [
-        f"{sha256(data)}  {p.removeprefix(REDUCER)}\n" for p, data in sorted(made.items()) if p.startswith(REDUCER)
-    ]
-    return sha256("".join(lines).encode())
 
 
 def page_line(standing: Standing, manifest: bytes, signer: Signer | None) -> bytes:
