@@ -176,3 +176,22 @@ def test_what_cannot_be_looked_at_is_told(
     assert "--build" in capsys.readouterr().err
     assert call(*forged, "--positions", "1") == 1
     assert "no pass" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["environment", "model"])
+def test_no_interpreter_and_no_weights_of_a_pack_are_used(
+    forged: tuple[Path, Path], tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A plan whose environment or model lies outside of the build folder, such as in the pack itself, is refused; nothing of it runs."""
+    study, build = forged
+    pack = shutil.copytree(study, tmp_path / "pack")
+    plan = json.loads((pack / "plan.json").read_text())
+    for arm in plan["arms"]:
+        arm[name] = os.path.relpath(pack / "own", build / ("envs" if name == "environment" else "models"))
+    (pack / "plan.json").write_bytes(canonical(plan))
+    python = pack / "own-simulated/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    os.chmod(python, 0o755)
+    assert call(pack, build) == 4
+    assert "expected a name of letters" in capsys.readouterr().err and not (tmp_path / "ran").exists()

@@ -22,6 +22,7 @@ from rungproof.publish.pack.statements import publisher_of
 from rungproof.publish.replay import comparing, lines, report
 from rungproof.publish.replay.folder import Place, alone, folder_of, prepare
 from rungproof.publish.signing import Signer, find_signer
+from rungproof.publish.site import build_site
 from rungproof.records.codec import digest, read, sha256
 from rungproof.records.errors import ConfigError, EvidenceError, HostError, ServerError
 from rungproof.records.files import write_atomic
@@ -226,6 +227,7 @@ def merge(options: argparse.Namespace) -> int:
         state, row = lines.check_line(pack, line, keys, where)
         done = add_line(pack, line, signer)
         print(clean(f"{where}: merged ({row.says}); by itself it shows {state}. The pack is {done.standing.state}."))
+    build_site(pack.parents[1])
     return 0
 
 

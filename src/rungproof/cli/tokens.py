@@ -5,6 +5,7 @@ import json
 import sys
 from pathlib import Path
 
+from rungproof.cli.fetch import folder_of
 from rungproof.cli.words import add, clean, console, table
 from rungproof.judge.forced import ArmForced, Forced, by_arm, good
 from rungproof.measure.models.forcing import Wanted, check
@@ -57,7 +58,11 @@ def add_options(to: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Force the answers of a pack or results folder; exit code 1 where one has tokens its weights would not give, or there is none."""
-    study = Path(options.study)
+    with folder_of(str(options.study)) as study:
+        return _run(options, study)
+
+
+def _run(options: argparse.Namespace, study: Path) -> int:
     plan = read(Plan, study / "plan.json")
     manifest = study / "MANIFEST.sha256"
     seed = sha256(manifest.read_bytes()) if manifest.exists() else sha256((study / "plan.json").read_bytes())

@@ -1,6 +1,7 @@
 """Answers of a results folder or pack put through their pinned weights again, on a processor, without the server."""
 
 import json
+import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 from rungproof.judge.attempt import read_raw
 from rungproof.judge.forced import MARGINS, Forced, chosen, forced
+from rungproof.judge.recompute import bounded
 from rungproof.measure.models.checkpoints import read_manifest, verify_files
 from rungproof.measure.models.environments import environment_python, pip_variables
 from rungproof.plan.builds import build_folder
@@ -19,6 +21,7 @@ from rungproof.records.errors import ConfigError, EvidenceError, SetupError
 from rungproof.records.formats import Attempt, Server
 from rungproof.records.plan import ArmPlan, Item, Plan
 
+WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,80}")
 SCRIPT = Path(__file__).parent / "recipes/teacher_force.py"
 
 
@@ -60,8 +63,10 @@ def check(study: Path, plan: Plan, build: Path, wanted: Wanted, say: Callable[[s
     """Force every wanted answer of a study (folder with plan.json and sessions/); counts in `wanted.skipped` what was left out.
 
     Raises ConfigError for a campaign without a model or an unknown arm, SetupError where environment or model is not made,
-    EvidenceError where the weights are not those that the servers had, or a raw file is damaged.
+    EvidenceError where the weights are not those that the servers had, or a raw file is damaged, or the plan names a place outside
+    of the build folder: an interpreter that lies in a stranger's pack must not run.
     """
+    _plain(study, plan)
     if plan.simulated:
         raise ConfigError(f"{study}: the simulated server answered, and it has no weights to put tokens through")
     names = [arm.name for arm in plan.arms]
@@ -74,6 +79,20 @@ def check(study: Path, plan: Plan, build: Path, wanted: Wanted, say: Callable[[s
             python, model = _ready(study, group[0], build, wanted.python)
             made += _forced(answers, group[0], python, model, wanted, say)
     return made
+
+
+def _plain(study: Path, plan: Plan) -> None:
+    """Raises EvidenceError where a name or a digest in a plan is no plain word: folders are found by them."""
+    bounded(plan)
+    words = [w for i in plan.items for w in (i.arm, i.replicate, i.workload, i.item)]
+    for arm in plan.arms:
+        digests = [arm.launch.get(key) for key in ("model_sha256", "environment_sha256")]
+        words += [arm.name, arm.model, arm.environment, *(d if isinstance(d, str) else "" for d in digests)]
+        if not isinstance(arm.launch.get("arguments"), dict):
+            raise EvidenceError(f"{study}/plan.json: arm {arm.name:.40}: its launch has no arguments")
+    for word in words:
+        if not WORD.fullmatch(word):
+            raise EvidenceError(f"{study}/plan.json: found {word!r:.80}; expected a name of letters, digits, _ . and -")
 
 
 def _by_model(arms: Sequence[ArmPlan]) -> Iterator[list[ArmPlan]]:
@@ -164,7 +183,8 @@ def _ready(study: Path, arm: ArmPlan, build: Path, python: Path | None) -> tuple
     files = dict(read_manifest(model)["files"])
     for path in sorted(study.glob(f"sessions/*.{arm.name}.*/server.json")):
         server = parse(Server, _bytes(path), str(path))
-        had = (server.identity.get("model") or {}).get("files")
+        told = server.identity.get("model")
+        had = told.get("files") if isinstance(told, dict) else None
         if server.status == "ready" and server.launch_sha256 == arm.launch_sha256 and had != files:
             raise EvidenceError(
                 f"{path}: this server had model files of digest {_short(had)}; those in {model} have {_short(files)}. "

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rungproof.publish.log import locked
 from rungproof.publish.pages.engine import templates
 from rungproof.publish.site import feeds, history, listing, things
 from rungproof.publish.site.found import OWN, Found, PackEntry, find
@@ -38,20 +39,30 @@ def build_site(reports: Path) -> Site:
 
     Raises HostError where the disk refuses; the site of before then stays.
     """
+    with locked(reports):  # a publisher's call and a withdrawal may end at the same moment
+        return _build(reports)
+
+
+def _build(reports: Path) -> Site:
     found = find(reports)
     made = dict(site_files(found))
     try:
-        reports.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".site-", dir=reports) as temporary:
             fresh = Path(temporary) / OWN
             fresh.mkdir()
             for name, data in made.items():
                 if name.startswith(f"{OWN}/"):
                     (fresh / name.removeprefix(f"{OWN}/")).write_bytes(data)
+            before = Path(temporary) / "before"
             if (reports / OWN).exists():
-                (reports / OWN).rename(Path(temporary) / "before")
-            fresh.rename(reports / OWN)
-            shutil.rmtree(Path(temporary) / "before", ignore_errors=True)
+                (reports / OWN).rename(before)
+            try:
+                fresh.rename(reports / OWN)
+            except BaseException:
+                if before.exists():
+                    before.rename(reports / OWN)
+                raise
+            shutil.rmtree(before, ignore_errors=True)
     except OSError as error:
         raise HostError(
             f"{reports}: the site could not be written ({error.strerror or error}); free some space or mend the permissions"
