@@ -25,6 +25,7 @@ import hashlib
 import importlib
 import importlib.abc
 import importlib.util
+import io
 import json
 import os
 import re
@@ -406,7 +407,9 @@ def _in_log(log: Path, proof: Proof, level: Level) -> None:
         elif entry.get("event") == "supersede" and str(entry.get("supersedes", "?")) in (proof.pack, proof.pack[:12]):
             after = str(entry.get("pack"))
     if after and last in ("publish", "supersede"):
-        level.facts.append(f"superseded by pack {after:.64} in {log.name}, which says why: what it claims stands no more")
+        level.facts.append(
+            f"superseded by pack {after:.64} in {log.name}, which says why: what it claims stands no more"
+        )
     if last not in ("publish", "supersede"):
         level.fail(f"{log.name}: {'this pack was withdrawn' if last == 'withdraw' else 'does not publish this pack'}")
 
@@ -621,6 +624,8 @@ def main(words: Sequence[str] | None = None) -> int:
     ):
         parser.error("PACK must be a folder, KEY.pem and LOG files")
     _bounded()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may not have every letter of a stranger's text
     trust = asked.trust.read_bytes()[:65536] if asked.trust else None
     return report(check(asked.pack, asked.level, trust, asked.log), asked.json)
 

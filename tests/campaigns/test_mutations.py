@@ -120,19 +120,28 @@ def test_a_pack_of_another_version_is_told_from_a_false_one(
     init.write_text(init.read_text().replace('__version__ = "', '__version__ = "9.'))
     held = records.read_text()
     assert held.count("    lossless_claim: bool\n") == 1
-    records.write_text(held.replace("    lossless_claim: bool\n", "    lossless_claim: bool\n    a_field_of_later: None\n"))
+    records.write_text(
+        held.replace("    lossless_claim: bool\n", "    lossless_claim: bool\n    a_field_of_later: None\n")
+    )
     edit(pack / "summary.json", lambda s: s.update(a_field_of_later=None))
     manifests(pack)
     assert main(["verify", str(pack)]) == 11
-    assert "made by rungproof" not in capsys.readouterr().out  # no word of versions before its signer stands for these bytes
+    assert (
+        "made by rungproof" not in capsys.readouterr().out
+    )  # no word of versions before its signer stands for these bytes
     seal(pack, cheat)
     assert main(["verify", str(pack)]) == 12
     out = capsys.readouterr().out
     assert "unknown key 'a_field_of_later'" in out and f"the pack's own, 9.{__version__}, differs in 2 files" in out
     assert f"made by rungproof 9.{__version__}" in out and "python3 -I verify.py" in out
+    words = ["replay", str(pack), "--recompute", "--root", str(tmp_path), "--key", str(tmp_path / "key.pem")]
+    assert main(words) == 4  # nobody signs that a sound pack of another version does not hold
+    assert "made by rungproof 9." in capsys.readouterr().err and not list(tmp_path.rglob("line.intoto.jsonl"))
 
 
-def test_a_reducer_that_fakes_its_version_is_told(good: Path, cheat: Key, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reducer_that_fakes_its_version_is_told(
+    good: Path, cheat: Key, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Another program of the same version is not that version's."""
     pack = shutil.copytree(good, tmp_path / "pack")
     MUTATIONS["the reducer is replaced"].apply(pack)
@@ -143,7 +152,9 @@ def test_a_reducer_that_fakes_its_version_is_told(good: Path, cheat: Key, tmp_pa
     assert "is of this version" in out and "python3 -I verify.py" not in out
 
 
-def test_a_stranger_can_check_readme_and_metadata(good: Path, cheat: Key, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stranger_can_check_readme_and_metadata(
+    good: Path, cheat: Key, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Both tell of the numbers, so an installed program makes them again."""
     for name in ("README.md", "ro-crate-metadata.json"):
         pack = shutil.copytree(good, tmp_path / name)
@@ -159,7 +170,9 @@ def test_a_stranger_can_check_readme_and_metadata(good: Path, cheat: Key, tmp_pa
     "spoil",
     {
         "a table that is none": lambda p: next((p / "tables").glob("*.parquet")).write_bytes(b"PAR1"),
-        "a session without a name": lambda p: shutil.copytree(p / "sessions/r001.base.a/judged", p / "sessions/x/judged"),
+        "a session without a name": lambda p: shutil.copytree(
+            p / "sessions/r001.base.a/judged", p / "sessions/x/judged"
+        ),
     }.values(),
 )
 def test_nothing_of_a_strangers_ends_in_a_traceback(
@@ -198,7 +211,9 @@ def test_a_replay_line_that_was_deleted_is_found_by_the_log(good: Path, cheat: K
     assert gone.returncode == 11 and "that is not in proof.intoto.jsonl any more" in gone.stdout
     log.write_bytes(one + entry(2, hashlib.sha256(one.rstrip(b"\n")).hexdigest(), event="withdraw", pack=name))
     rest = {"study": "mini", "supersedes": name}
-    log.write_bytes(one + entry(2, hashlib.sha256(one.rstrip(b"\n")).hexdigest(), event="supersede", pack="0" * 12, **rest))
+    log.write_bytes(
+        one + entry(2, hashlib.sha256(one.rstrip(b"\n")).hexdigest(), event="supersede", pack="0" * 12, **rest)
+    )
     later = run(pack, "--level", "L1", "--log", str(log))
     assert later.returncode == 0 and f"superseded by pack {'0' * 12}" in later.stdout
     log.write_bytes(one + entry(2, hashlib.sha256(one.rstrip(b"\n")).hexdigest(), event="withdraw", pack=name))

@@ -325,12 +325,16 @@ def test_secrets_of_the_server_stay_out(measured: Checkout, tmp_path: Path) -> N
     planted = ("planted.user", "hf_PLANTEDplantedplanted", "PLANTED-password", "PLANTED-in-job-log", "PLANTED-order")
     middle = b"x" * 600_000
     at_home = b"weights in /home/planted.user/models, cache in '/Users/planted.user'\n"
-    log.write_bytes(at_home + b"first HF_TOKEN=hf_PLANTEDplantedplanted\n" + middle + b"\nlast password: PLANTED-password\n")
+    log.write_bytes(
+        at_home + b"first HF_TOKEN=hf_PLANTEDplantedplanted\n" + middle + b"\nlast password: PLANTED-password\n"
+    )
     (study / "sessions/r001.base.a/logs/strict.suite.log").write_text("PLANTED-in-job-log")
     (study / "sessions/r001.base.a/control/order.json").write_text("PLANTED-order")
     made = build(study, tmp_path / "reports", measured.folder)
     kept = (made.folder / "sessions/r001.base.a/logs/server.log").read_text()
-    assert kept.startswith("weights in /home/[left out]/models, cache in '/Users/[left out]'\nfirst HF_TOKEN=[left out]\n") and kept.endswith("last password: [left out]\n")
+    assert kept.startswith(
+        "weights in /home/[left out]/models, cache in '/Users/[left out]'\nfirst HF_TOKEN=[left out]\n"
+    ) and kept.endswith("last password: [left out]\n")
     assert "bytes left out" in kept and len(kept) < 600_000
     raw = [data if not path.endswith(".gz") else gzip.decompress(data) for path, data in tree(made.folder).items()]
     assert not [word for word in planted for data in raw if word.encode() in data]

@@ -44,7 +44,7 @@ def pack(reports: Path, study: str, made: Summary, files: dict[str, bytes] | Non
     """Write one pack and give its id back."""
     held = {"summary.json": canonical(plain(made)), **(files or {})}
     for arm in made.arms:
-        if "/" not in arm.model:
+        if "/" not in arm.model and len(arm.model) < 200:
             held[f"plan/inputs/config/models/{arm.model}.yaml"] = MODEL.format(arm.model).encode()
             held[f"plan/inputs/config/lanes/{arm.lane}.yaml"] = f"title: Lane {arm.lane}\n".encode()
     manifest = "".join(f"{sha256(data)}  {path}\n" for path, data in sorted(held.items())).encode()

@@ -103,6 +103,33 @@ def test_a_facet_of_many_values_has_a_page_that_lists_them_all(tmp_path: Path) -
     assert names == [f"m-{i:03d}" for i in range(60)]
 
 
+def test_a_pack_whose_names_no_file_system_takes_stops_no_other(tmp_path: Path) -> None:
+    """It is listed as damaged, with what the system says of it."""
+    published(tmp_path, [("a", summary(1))])
+    pack(tmp_path, "long", summary(2, arms=tuple(replace(arm, model="m" * 300) for arm in summary(2).arms)))
+    made = build_site(tmp_path)
+    assert (made.packs, made.damaged) == (1, 1)
+    assert "File name too long" in page(tmp_path).text
+
+
+def test_a_site_that_cannot_be_moved_leaves_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupted between the two moves, too."""
+    published(tmp_path, [("a", summary(1))])
+    build_site(tmp_path)
+    before = files(tmp_path)
+    rename = Path.rename
+
+    def interrupted(path: Path, to: Path) -> Path:
+        if path.parent.name.startswith(".site-") and path.name == "_site":
+            raise KeyboardInterrupt
+        return rename(path, to)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        build_site(tmp_path)
+    assert files(tmp_path) == before
+
+
 def test_the_same_packs_give_the_same_bytes(many: Path, tmp_path: Path) -> None:
     """Twice over the same folder, whatever was there before: pages of what is gone vanish."""
     before = files(many)

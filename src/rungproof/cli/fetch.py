@@ -91,7 +91,9 @@ def _entry(held: zipfile.ZipFile, entry: zipfile.ZipInfo, to: Path, allowed: int
             f"zip entry {name!a:.100}: {why or 'a link or a device'}; expected plain files under one folder"
         )
     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise EvidenceError(f"zip entry {name:.100}: compressed by method {entry.compress_type}; expected stored or deflated")
+        raise EvidenceError(
+            f"zip entry {name:.100}: compressed by method {entry.compress_type}; expected stored or deflated"
+        )
     target = to / name
     if entry.is_dir():
         target.mkdir(parents=True, exist_ok=True)

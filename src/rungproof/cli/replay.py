@@ -11,6 +11,7 @@ from pathlib import Path
 import rungproof
 from rungproof import verify as verifier
 from rungproof.cli.doctor import examined
+from rungproof.cli.verify import by_version
 from rungproof.cli.words import clean, clean_lines
 from rungproof.measure.serving.launch.process import end_with_parent
 from rungproof.measure.terminal import CHANNEL
@@ -75,6 +76,8 @@ def run(options: argparse.Namespace) -> int:
     for level, says in levels.items():
         print(clean(f"{level}: {says}"))
     wrong = [level for level, says in levels.items() if says not in ("ok", "not checked")]
+    if wrong and wrong[0] > "L1" and (words := by_version(pack)):
+        raise EvidenceError(f"{pack}: {wrong[0]} failed, so nothing is replayed or signed. {words}")
     if options.recompute:
         return _recomputed(options, pack, levels)
     if wrong and wrong[0] != "L4":

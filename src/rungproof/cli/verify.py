@@ -53,9 +53,8 @@ def run(options: argparse.Namespace) -> int:
     with folder_of(str(options.study)) as folder:
         levels = verifier.check(folder, options.level, trust, options.log, verifier.installed, beside)
         code = verifier.report(levels, options.json, lambda line: print(line if options.json else clean(line)))
-        if code > NUMBERS and not options.json and other_reducer(folder / REDUCER):
-            its, ours = version_of(folder), rungproof.__version__
-            print(clean_lines((FORGED if its == ours else OLDER).format(its=its, ours=ours)))
+        if code > NUMBERS and not options.json and (words := by_version(folder)):
+            print(clean_lines(words))
         return code
 
 
@@ -103,6 +102,14 @@ def judged_by(folder: Path, other: list[str]) -> list[str]:
         f"judged by the installed reducer, {rungproof.__version__}; the pack's own, {version_of(folder)}, differs in {len(other)} "
         f"files, first {other[0]}"
     ]
+
+
+def by_version(folder: Path) -> str:
+    """What to do about a pack that fails L2 to L4 and has another reducer than this; "" where the reducer is the same."""
+    if not other_reducer(folder / REDUCER):
+        return ""
+    its, ours = version_of(folder), rungproof.__version__
+    return (FORGED if its == ours else OLDER).format(its=its, ours=ours)
 
 
 def version_of(pack: Path) -> str:

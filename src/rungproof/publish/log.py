@@ -136,6 +136,7 @@ def entry_after(
 ) -> tuple[Entry, str]:
     """The next entry, signed where there is a signer, and the head of the log with it. Not written yet."""
     key = keyid(signer.public) if signer else ""
+    reason = reason.encode("utf-8", "replace").decode("utf-8")  # a command line may hold bytes that are no text
     made = Entry(len(log.entries) + 1, _now(), event, study, pack, log.head, reason, supersedes, line, key)
     if signer:
         signature = base64.b64encode(signer.sign(made.signed_bytes)).decode("ascii")

@@ -144,7 +144,9 @@ class _Page(HTMLParser):
             if key.startswith("on") or (key == "href" and scheme and scheme[1].lower() not in SCHEMES):
                 self.troubles.append(f"{self._at()}: <{tag} {key}> is active content; a page of a pack has none")
             elif key not in ATTRIBUTES:
-                self.troubles.append(f"{self._at()}: <{tag} {key[:40]}> is no attribute of a page of ours: it could be active content")
+                self.troubles.append(
+                    f"{self._at()}: <{tag} {key[:40]}> is no attribute of a page of ours: it could be active content"
+                )
 
 
 def _grammar(text: str) -> str:

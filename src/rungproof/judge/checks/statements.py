@@ -13,14 +13,11 @@ from rungproof.judge.standing import standing
 from rungproof.records.codec import load_json, parse, plain
 from rungproof.records.standing import ProofLine, Standing
 
-
 # Files that a provenance follows from.
 BEHIND = ("plan.json", "runs/", "sessions/", "reducer/")
 
 
-def check_statements(
-    read: Read, names: Collection[str], again: Again, proof: Mapping[str, Any], found: Found
-) -> None:
+def check_statements(read: Read, names: Collection[str], again: Again, proof: Mapping[str, Any], found: Found) -> None:
     """oracle/tokens.json, the publisher's statements and page/standing.json of a pack, against what was recomputed.
 
     proof: what L1 learnt (verify.Proof). Raises EvidenceError for a file that is none of ours.
@@ -64,7 +61,7 @@ def _claims(said: Mapping[str, Any], again: Again, found: Found) -> None:
 
 
 def _standing(read: Read, again: Again, proof: Mapping[str, Any], found: Found) -> Standing:
-    """The standing as it is. The state on the page is the one that the lines give; what the log says (head, date, what it supersedes) is the log's."""
+    """The standing as it is; the state on the page is the one that the lines give; what the log says (head, date, what it supersedes) is the log's."""
     data = read("page/standing.json")
     said = parse(Standing, data, "page/standing.json") if data is not None else Standing()
     names = ("kind", "keyid", "holds", "subject", "predicate")

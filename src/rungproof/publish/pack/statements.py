@@ -7,7 +7,7 @@ from typing import Any
 from rungproof.judge.claims import measurement, provenance
 from rungproof.publish.pack.files import MANIFEST, PAGE, PROOF
 from rungproof.publish.signing import Signer, holds, keyid, pem, public_from, signed_line
-from rungproof.records.codec import parse, sha256
+from rungproof.records.codec import sha256
 from rungproof.records.errors import EvidenceError
 from rungproof.records.plan import Plan
 from rungproof.records.proof import (

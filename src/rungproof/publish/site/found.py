@@ -119,6 +119,8 @@ def find(reports: Path) -> Found:
             packs.append(_pack(folder, log))
         except EvidenceError as error:
             damaged.append(Damaged(f"{folder.parent.name}/{folder.name}", str(error).replace(f"{reports}/", "")))
+        except Exception as error:  # names that no file system takes, and whatever else a stranger thinks of
+            damaged.append(Damaged(f"{folder.parent.name}/{folder.name}", f"{type(error).__name__}: {error}"[:300]))
     return Found(reports, tuple(packs), tuple(damaged), log, fault)
 
 
