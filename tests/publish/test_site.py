@@ -109,7 +109,7 @@ def test_a_pack_whose_names_no_file_system_takes_stops_no_other(tmp_path: Path) 
     pack(tmp_path, "long", summary(2, arms=tuple(replace(arm, model="m" * 300) for arm in summary(2).arms)))
     made = build_site(tmp_path)
     assert (made.packs, made.damaged) == (1, 1)
-    assert "File name too long" in page(tmp_path).text
+    assert "File name too long" in page(tmp_path).all("main")[0].text
 
 
 def test_a_site_that_cannot_be_moved_leaves_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,8 @@ def _claims(said: Mapping[str, Any], again: Again, found: Found) -> None:
 
 
 def _standing(read: Read, again: Again, proof: Mapping[str, Any], found: Found) -> Standing:
-    """The standing as it is; the state on the page is the one that the lines give; what the log says (head, date, what it supersedes) is the log's."""
+    """The standing as it is. The state on the page is the one that the lines give; what the log says (head, date, what it
+    supersedes) is the log's."""
     data = read("page/standing.json")
     said = parse(Standing, data, "page/standing.json") if data is not None else Standing()
     names = ("kind", "keyid", "holds", "subject", "predicate")

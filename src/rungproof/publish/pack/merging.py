@@ -15,8 +15,9 @@ from rungproof.records.errors import ConfigError, EvidenceError
 def add_line(folder: Path, line: bytes, signer: Signer | None, reason: str = "") -> Pack:
     """Append a replayer's signed line to a published pack (`reports/<study>/<id>`), write the log, and draw the page anew.
 
-    line: one DSSE envelope, its end included, with its key in the statement (`public_key`). signer: the pack's publisher. The same
-    line twice changes nothing. Raises EvidenceError for a line that is not a replayer's about this pack or whose signature does not hold, ConfigError for another signer or a pack that is not published.
+    line: one DSSE envelope, its end included, with its key in the statement (`public_key`). signer: the pack's publisher. The
+    same line twice changes nothing. Raises EvidenceError for a line that is not a replayer's about this pack or whose signature does
+    not hold, ConfigError for another signer or a pack that is not published.
     """
     reports = folder.parents[1]
     with locked(reports):
