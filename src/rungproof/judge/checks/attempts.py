@@ -1,18 +1,22 @@
 """Whether an attempt could have been put aside: each one that lies there was asked for by the plan of its own run, and each session ended.
 
 A record of another plan than the present one is no record of it, and one of an open session is not judged yet. So whoever wanted
-to be rid of an attempt would call it that.
+to be rid of an attempt would call it that. Runs of an earlier version may lie in the same folder, so of their plans and records
+only the fields are read that say what was asked for.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from rungproof.judge.checks.found import Found
 from rungproof.judge.evidence import Read
 from rungproof.judge.recompute import Again
-from rungproof.records.codec import parse
+from rungproof.records.codec import load_json
 from rungproof.records.errors import EvidenceError
-from rungproof.records.formats import Attempt, Judged
-from rungproof.records.plan import Plan, split_session
+from rungproof.records.plan import split_session
+
+KIND = "attempts asked for by their plan"
+Lock = tuple[Mapping[tuple[str, str], str], Mapping[str, str]]  # (seat, name of the attempt) -> spec; arm -> launch
 
 
 def check_attempts(read: Read, names: Collection[str], again: Again, pack: bool, found: Found) -> None:
@@ -20,54 +24,67 @@ def check_attempts(read: Read, names: Collection[str], again: Again, pack: bool,
 
     Raises EvidenceError for an attempt or a plan that cannot be read.
     """
-    found.need("L4", "attempts asked for by their plan")
-    locks: dict[str, Plan] = {}
+    found.need("L4", KIND)
+    locks: dict[str, Lock] = {}
     for name, session in sorted(again.sessions.items()):
         if pack and session.facts.closed is None:
             found.fail("L4", f"sessions/{name}: has no closed.json; a session whose end is not known is in no pack")
-        run = _run(name)
-        paths = sorted(n for n in names if n.startswith(f"sessions/{name}/attempts/") and n.endswith(".json"))
-        if paths and run not in locks:
-            where = f"runs/{run}/campaign.lock.json"
-            locks[run] = parse(Plan, read(where) or b"", where)
-        for path in paths:
-            found.count("attempts asked for by their plan")
-            attempt = parse(Attempt, read(path) or b"", path)
-            if why := _foreign(path, name, attempt, session.facts.server.launch_sha256, locks[run]):
-                found.fail("L4", f"{path}: {why} runs/{run}/campaign.lock.json, so nobody has asked for it")
+        try:
+            run, arm, replicate = split_session(name)
+        except ValueError as error:
+            raise EvidenceError(f"sessions/{name}: {error}") from error
+        home = f"sessions/{name}/attempts/"
+        for path in sorted(n for n in names if n.startswith(home) and n.endswith(".json")):
+            if run not in locks:
+                locks[run] = _lock(read, f"runs/{run}/campaign.lock.json")
+            specs, launches = locks[run]
+            found.count(KIND)
+            spec = specs.get((f"{arm}.{replicate}", path.removeprefix(home)))
+            asked = _field(_record(read, path), "spec_sha256") == spec and spec is not None
+            if not asked or launches.get(arm) != session.facts.server.launch_sha256:
+                what = "launch of its server" if asked else "specification" if spec else "item"
+                found.fail(
+                    "L4", f"{path}: its {what} is not in runs/{run}/campaign.lock.json, so nobody has asked for it"
+                )
     _beside(read, names, again, found)
+
+
+def _lock(read: Read, path: str) -> Lock:
+    """What the plan of a run asked for."""
+    plan = _record(read, path)
+    items = [one for one in plan.get("items") or () if isinstance(one, dict)]
+    arms = [one for one in plan.get("arms") or () if isinstance(one, dict)]
+    specs = {
+        (f"{_field(i, 'arm')}.{_field(i, 'replicate')}", f"{_field(i, 'workload')}.{_field(i, 'item')}.json"): _field(
+            i, "spec_sha256"
+        )
+        for i in items
+    }
+    return specs, {_field(one, "name"): _field(one, "launch_sha256") for one in arms}
 
 
 def _beside(read: Read, names: Collection[str], again: Again, found: Found) -> None:
     """A judged record that was not made again, since its attempt is of an earlier plan, may not pass for one of this plan."""
     made = {place.path for lying in again.judged.values() for place, _ in lying}
     for path in sorted(n for n in names if n.startswith("sessions/") and "/judged/" in n and n not in made):
-        data = read(path.replace("/judged/", "/attempts/"))
-        if data is None:
+        attempt = path.replace("/judged/", "/attempts/")
+        if attempt not in names:
             found.fail("L4", f"{path}: there is no attempt that it could have been made from")
             continue
-        attempt, judged = parse(Attempt, data, path), parse(Judged, read(path) or b"", path)
-        session = again.sessions.get(path.split("/")[1])
+        judged, session = _record(read, path), again.sessions.get(path.split("/")[1])
         launch = session.facts.server.launch_sha256 if session else ""
-        if (judged.spec_sha256, judged.launch_sha256) != (attempt.spec_sha256, launch):
+        spec = _field(_record(read, attempt), "spec_sha256")
+        if (_field(judged, "spec_sha256"), _field(judged, "launch_sha256")) != (spec, launch):
             found.fail("L4", f"{path}: says that it is of another specification or launch than its attempt and server")
 
 
-def _run(session: str) -> str:
-    try:
-        return split_session(session)[0]
-    except ValueError as error:
-        raise EvidenceError(f"sessions/{session}: {error}") from error
+def _record(read: Read, path: str) -> dict[str, Any]:
+    value = load_json(read(path) or b"", path)
+    if not isinstance(value, dict):
+        raise EvidenceError(f"{path}: found {type(value).__name__}; expected an object")
+    return value
 
 
-def _foreign(path: str, session: str, attempt: Attempt, launch: str, lock: Plan) -> str:
-    """What of an attempt is not as the plan of its run has it; "" where all is."""
-    seat = session.partition(".")[2]
-    name = path.rpartition("/")[2]
-    item = next((i for i in lock.items if (i.seat, f"{i.workload}.{i.item}.json") == (seat, name)), None)
-    if item is None:
-        return "is of no item of"
-    if attempt.spec_sha256 != item.spec_sha256:
-        return f"was made to the specification {attempt.spec_sha256[:12]!r}, which is not that of {item.id} in"
-    arm = next((a for a in lock.arms if a.name == item.arm), None)
-    return "" if arm and arm.launch_sha256 == launch else f"its server was launched otherwise than arm {item.arm} in"
+def _field(record: Mapping[str, Any], name: str) -> str:
+    value = record.get(name)
+    return value if isinstance(value, str) else ""
