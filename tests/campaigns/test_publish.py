@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import os
 import shutil
 import subprocess
 import zipfile
@@ -454,6 +455,36 @@ def test_a_line_of_somebody_else_joins_the_proof(measured: Checkout, signer: Sig
     add_line(made.folder, line, signer)
     build(measured.study("mini"), tmp_path, measured.folder, signer)
     assert tree(made.folder) == after and read_log(tmp_path) == held
+
+
+def test_a_merged_line_is_on_the_disk_before_the_proof_without_it_is_gone(
+    measured: Checkout, signer: Signer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever sent it may not have it any more, and a machine may lose its power."""
+    made = build(measured.study("mini"), tmp_path, measured.folder, signer)
+    other = find_signer(str(tmp_path / "other.pem"), tmp_path / "checkout", {})[0]
+    forced: list[int] = []
+    fsync, rename = os.fsync, Path.rename
+
+    def watched(handle: int) -> None:
+        fsync(handle)
+        forced.append(os.fstat(handle).st_ino)
+
+    def moves(path: Path, to: Path) -> Path:
+        if path == made.folder:
+            assert new_proof(tmp_path).stat().st_ino in forced
+            forced.append(-1)
+        return rename(path, to)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    monkeypatch.setattr(Path, "rename", moves)
+    add_line(made.folder, replayed(made.folder, other), signer)
+    assert -1 in forced
+
+
+def new_proof(reports: Path) -> Path:
+    """The proof of the pack that is being made."""
+    return next(reports.glob("mini/.building-*/*/proof.intoto.jsonl"))
 
 
 def test_lines_that_must_not_join(measured: Checkout, signer: Signer, tmp_path: Path) -> None:

@@ -29,6 +29,15 @@ def write_atomic(path: Path, data: bytes) -> None:
         ) from error
 
 
+def to_disk(path: Path) -> None:
+    """Force a file, or the names in a folder, to the disk. Raises OSError."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def append_synced(path: Path, data: bytes) -> None:
     """Append one flush to a raw file and force it to the disk. Raises HostError when the disk refuses."""
     try:

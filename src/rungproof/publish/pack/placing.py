@@ -16,7 +16,7 @@ from rungproof.publish.pages import render
 from rungproof.publish.signing import Signer, keyid
 from rungproof.records.codec import canonical, read, sha256
 from rungproof.records.errors import ConfigError, EvidenceError, HostError
-from rungproof.records.files import write_atomic
+from rungproof.records.files import to_disk, write_atomic
 from rungproof.records.plan import Plan
 from rungproof.records.standing import ProofLine, Standing
 from rungproof.records.summary import Summary
@@ -126,8 +126,13 @@ def head_shown(folder: Path, log: Log) -> str:
 
 
 def place(folder: Path, final: Path, new: bool, made: Standing) -> Pack:
-    """Move a finished folder and its zip to their place, in that of an older one of the same pack."""
+    """Move a finished folder and its zip to their place, in that of an older one of the same pack.
+
+    The proof is on the disk before the older one goes: lines of others are nowhere else, and everything else can be made again.
+    """
     write_zip(folder, zip_of(folder))
+    for path in (folder / PROOF, folder):
+        to_disk(path)
     kept = folder.parent / BEFORE / folder.name
     if final.exists():
         kept.parent.mkdir()
@@ -139,5 +144,6 @@ def place(folder: Path, final: Path, new: bool, made: Standing) -> Pack:
             kept.rename(final)
         raise
     zip_of(folder).replace(zip_of(final))
+    to_disk(final.parent)
     sizes = [path.stat().st_size for path in final.rglob("*") if path.is_file()]
     return Pack(final, len(sizes), sum(sizes), zip_of(final).stat().st_size, new, made)
