@@ -20,6 +20,7 @@ from rungproof.judge.replay import claimed_items
 from rungproof.judge.standing import standing
 from rungproof.publish.pages import render
 from rungproof.records.codec import canonical, parse, sha256
+from rungproof.records.errors import EvidenceError
 from rungproof.records.formats import Judged
 from rungproof.records.plan import Plan
 from rungproof.records.standing import ProofLine
@@ -396,7 +397,10 @@ def signed(pack: Path, key: Key) -> None:
         canonical(standing(own, whole, key.id, claimed_items(plan, summary.points)))
     )
     manifests(pack)
-    source = provenance({name: (pack / name).read_bytes() for name in names(pack)}, plan)
+    try:
+        source = provenance({name: (pack / name).read_bytes() for name in names(pack)}, plan)
+    except EvidenceError:  # of a record that was spoilt
+        source = {}
     page = {"state": "Lab-measured", "log_head": "", "pack": {"sha256": whole}}
     (pack / "proof.intoto.jsonl").write_bytes(
         line("provenance", whole, source, key)
