@@ -170,8 +170,11 @@ def test_other_weights_are_refused(
 def test_what_cannot_be_looked_at_is_told(
     honest: Path, forged: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The simulated server has no weights; a model may not be made yet; an arm may be all too long."""
+    """The simulated server has no weights, as a folder or in a zip; a model may not be made yet; an arm may be all too long."""
     assert main(["verify", str(honest), "--tokens"]) == 2
+    zipped = shutil.make_archive(str(tmp_path / "zipped"), "zip", honest.parent, honest.name)
+    assert main(["verify", zipped, "--tokens"]) == 2
+    assert capsys.readouterr().err.count("the simulated server answered") == 2
     assert call(forged[0], tmp_path / "nowhere") == 5
     assert "--build" in capsys.readouterr().err
     assert call(*forged, "--positions", "1") == 1
