@@ -279,7 +279,9 @@ def test_a_merged_line_moves_the_state(
     assert merged(copied, key, replayed / "replay" / lines_file()) == 0
     assert state(copied) == ("Replicated" if made.rates == "within" else "Replayed")
     assert (copied / MANIFEST).read_bytes() == manifest
-    assert read_log(copied.parents[1]).head[:12] in (copied.parents[1] / "index.html").read_text()  # so the site is anew, too
+    assert (
+        read_log(copied.parents[1]).head[:12] in (copied.parents[1] / "index.html").read_text()
+    )  # so the site is anew, too
     assert (replayed / "replay" / lines_file()).read_bytes() in (copied / PROOF).read_bytes()
     log = read_log(copied.parents[1])
     assert [e.event for e in log.entries] == ["publish", "replay"]
