@@ -88,3 +88,11 @@ def test_an_unsigned_pack_never_passes_replayed() -> None:
 def test_a_pack_that_claims_nothing_cannot_be_replayed() -> None:
     """Nothing to compare is no pass."""
     assert standing([REPLAY], PACK, LAB, ()).state == "Recomputed"
+
+
+def test_a_publishers_line_whose_signature_does_not_hold_is_told_so() -> None:
+    """It neither counts nor makes the pack a signed one, whatever key it names; the same line with its signature does both."""
+    broken = standing([replace(MEASURED, holds=False)], PACK, LAB, CLAIMED)
+    assert not broken.signed
+    assert [(row.counts, row.says) for row in broken.lines] == [(False, "not signed by the publisher")]
+    assert [row.counts for row in standing([MEASURED], PACK, LAB, CLAIMED).lines] == [True]
