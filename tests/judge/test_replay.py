@@ -88,6 +88,14 @@ def test_a_request_that_is_missing_counts() -> None:
     assert (rows(again)[key].k, rows(again)[key].n) == (11, 12)
 
 
+def test_an_item_with_nothing_published_is_never_identical() -> None:
+    """No output on either side compares as equal; it is no proof that anything came again."""
+    key = "base.a/strict/suite"
+    empty = {key: replace(PUBLISHED[key], requests=())}
+    (row,) = tokens_again(PLAN, CLAIMED, empty, {key: replace(measured("other")[key], requests=())})
+    assert (row.state, row.k, row.n) == ("different", 0, 0)
+
+
 def test_a_pack_without_a_claim_gives_no_pass() -> None:
     """Nothing claimed, nothing compared."""
     assert tokens_state(tokens_again(PLAN, (), PUBLISHED, measured("other"))) == "not compared"
