@@ -38,7 +38,7 @@ def test_the_commands_are_all_there() -> None:
     """The list of commands that the README names."""
     assert set(EVERY) == {
         "rungproof", "rungproof plan", "rungproof status", "rungproof verify", "rungproof lane", "rungproof lane show", "rungproof lane from-command", "rungproof measure",
-        "rungproof doctor", "rungproof env", "rungproof env diff", "rungproof host", "rungproof host show", "rungproof host clear", "rungproof completion", "rungproof selftest", "rungproof selftest client",
+        "rungproof doctor", "rungproof env", "rungproof env diff", "rungproof env add", "rungproof model", "rungproof model add", "rungproof host", "rungproof host show", "rungproof host clear", "rungproof completion", "rungproof selftest", "rungproof selftest client",
         "rungproof gates", "rungproof explain", "rungproof suite", "rungproof suite tie", "rungproof show", "rungproof watch", "rungproof compare",
         "rungproof log", "rungproof log verify", "rungproof withdraw", "rungproof replay",
     }  # fmt: skip

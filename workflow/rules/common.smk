@@ -6,11 +6,18 @@ from functools import cache
 from pathlib import Path
 
 import rungproof
-from rungproof.config.load import campaign_names, load, read_run, refuse_names
+from rungproof.config.load import (
+    campaign_names,
+    load,
+    pins_of,
+    read_run,
+    refuse_names,
+)
 from rungproof.measure import jobs, serving
 from rungproof.plan.machine import flags_of_study, flags_without, processor_flags
 from rungproof.plan import builds, missing, resolve
 from rungproof.plan.estimate import describe, expected_seconds
+from rungproof.plan.given import not_placed
 from rungproof.plan.targets import sessions_needed
 from rungproof.publish.words import closing
 from rungproof.records.errors import RungproofError
@@ -161,6 +168,8 @@ def todo(campaign):
 if workflow.is_main_process:
     for _asked in ASKED:
         if todo(_asked).new and not LOOKS_ONLY:
+            if _absent := not_placed(loaded(_asked), plan(_asked), Path(BUILD)):
+                fail("nothing was started.\n  " + "\n  ".join(_absent.values()))
             try:
                 Path(RESULTS, plan(_asked).study, "runs", RUN).mkdir(parents=True)
             except OSError as error:

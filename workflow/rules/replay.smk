@@ -4,9 +4,9 @@
 
 
 rule replay:
+    handover: True
     conda:
         "../../envs/orchestrator.yaml"
-    handover: True
     resources:
         accelerator=1,
     params:

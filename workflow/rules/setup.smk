@@ -1,4 +1,5 @@
-# Environments and models of real lanes, each in a folder named by the digest of its lock or recipe.
+# Environments and models of real lanes, each in a folder named by the digest of its lock or recipe; what lies on the machine
+# already (envs/NAME.packages, a model's `files`) is a link of such a name, checked against its list.
 # Needs: envs/*.lock, config/models/. Makes: <build>/envs/*.ready, <build>/models/*.ready (copies of the manifests).
 # The outputs lie beside the folders, not in them: Snakemake removes the outputs of a job that it starts again, and must
 # not take the manifest of 2.5 GB that are whole. The digest in the name is what makes a folder new, not a file's age.
@@ -15,7 +16,7 @@ rule environment:
     conda:
         "../../envs/orchestrator.yaml"
     params:
-        lock="envs/{name}.lock",
+        lock=lambda wildcards: str(pins_of(ROOT, wildcards.name)),
     script:
         "../scripts/environment.py"
 
@@ -33,7 +34,8 @@ rule checkpoint_files:
     conda:
         "../../envs/orchestrator.yaml"
     params:
-        recipe=lambda wildcards: model_section(wildcards).recipe,
+        recipe=lambda wildcards: model_section(wildcards).recipe or "",
         lock=lambda wildcards: model_section(wildcards).lock or "",
+        files=lambda wildcards: model_section(wildcards).files or "",
     script:
         "../scripts/model.py"

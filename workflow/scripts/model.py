@@ -2,14 +2,17 @@ from pathlib import Path
 
 from rungproof.measure.job import job
 from rungproof.measure.models.checkpoints import Sources, make_checkpoint
+from rungproof.measure.models.given import recheck_model
 from rungproof.measure.models.ready import mark_ready
 from rungproof.measure.terminal import aloud
 
 with job(snakemake.log[0]):
-    lock, source = snakemake.params.lock, snakemake.input.source
-    sources = Sources(lock=Path(lock)) if lock else Sources(model=Path(source[0]).with_suffix(""))
-    python = Path(snakemake.input.environment).with_suffix("") / "bin/python"
-    to = Path(snakemake.output.ready).with_suffix("")
-    recipe = {"name": snakemake.wildcards.name, "recipe": snakemake.params.recipe}
-    make_checkpoint(recipe, python, to, sources, Path(snakemake.log[0] + ".recipe"), aloud)
-    mark_ready(to, "recipe_sha256", snakemake.wildcards.digest, Path(snakemake.output.ready))
+    name, asked, ready = snakemake.wildcards.name, snakemake.params, Path(snakemake.output.ready)
+    if asked.files:
+        recheck_model(name, Path(asked.files), ready.with_suffix(""), aloud)
+    else:
+        python = Path(snakemake.input.environment).with_suffix("") / "bin/python"
+        recipe, log = {"name": name, "recipe": asked.recipe}, Path(snakemake.log[0] + ".recipe")
+        sources = Sources.of(asked.lock, snakemake.input.source)
+        make_checkpoint(recipe, python, ready.with_suffix(""), sources, log, aloud)
+        mark_ready(ready.with_suffix(""), "recipe_sha256", snakemake.wildcards.digest, ready)

@@ -5,7 +5,8 @@ import sys
 from collections.abc import Sequence
 
 from rungproof import __version__
-from rungproof.cli.commands import COMMANDS, Command
+from rungproof.cli.command import Command
+from rungproof.cli.commands import COMMANDS
 from rungproof.cli.completion import SHELLS, script
 from rungproof.cli.words import clean_lines
 from rungproof.records.errors import ConfigError, EvidenceError, HostError, RungproofError, ServerError, SetupError

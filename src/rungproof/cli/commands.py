@@ -1,15 +1,11 @@
 """Every command with what its help teaches: what it does, in words, and examples to copy."""
 
 import argparse
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from rungproof.cli import (
     compare,
     doctor,
-    env,
     from_command,
-    host,
     inspect,
     lane,
     measure,
@@ -19,27 +15,13 @@ from rungproof.cli import (
     tokens,
     verify,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """One command. `run` None: it has commands below it; `examples` are whole command lines."""
-
-    path: tuple[str, ...]
-    short: str
-    teaches: str
-    examples: tuple[str, ...]
-    add_options: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], int] | None
+from rungproof.cli.command import Command, none
+from rungproof.cli.commands_machine import MACHINE
 
 
 def _verified(to: argparse.ArgumentParser) -> None:
     verify.add_options(to)
     tokens.add_options(to)
-
-
-def _none(_to: argparse.ArgumentParser) -> None:
-    return None
 
 
 COMMANDS = (
@@ -126,7 +108,7 @@ counters, and the files behind it. CAMPAIGN may be a results folder or a pack, t
         "suites made from what was measured",
         "A suite is a file of prompts under config/suites/.\n",
         ("rungproof suite tie campaign_v2 bf16/ladder/c16 --id ties-bf16",),
-        _none,
+        none,
         None,
     ),
     Command(
@@ -182,7 +164,7 @@ with the reason. Exit code 1 where not one rate could be compared.
         "what was published, superseded, withdrawn and replayed",
         "reports/log.jsonl tells every change of what is published; each line is bound to the one before it.\n",
         ("rungproof log verify",),
-        _none,
+        none,
         None,
     ),
     Command(
@@ -246,7 +228,7 @@ something is lacking; warnings alone give 0.
         "how the server of a lane is launched",
         "A lane is a model, its quantisation, an engine and a class of host: how a server is launched.\n",
         ("rungproof lane show smollm2-f32",),
-        _none,
+        none,
         None,
     ),
     Command(
@@ -279,67 +261,13 @@ must be mended is told in comments. Nothing is run. Exit code 1 where it must be
         from_command.add_options,
         from_command.run,
     ),
-    Command(
-        ("env",),
-        "what servers ran on",
-        "The environment of a server: machine, accelerators, limits, software, as found when it was ready.\n",
-        ("rungproof env diff results/campaign_v2/sessions/r001.bf16.a results/campaign_v2/sessions/r002.bf16.a",),
-        _none,
-        None,
-    ),
-    Command(
-        ("env", "diff"),
-        "compare two environments, a verdict a key",
-        """\
-Compare what two servers ran on, key by key: what must be equal, what may differ by a share, and
-what is only told. A key that one side alone knows counts as a difference. Exit code 1 where the
-two are not the same environment.
-""",
-        (
-            "rungproof env diff results/campaign_v2/sessions/r001.bf16.a results/campaign_v2/sessions/r002.bf16.a",
-            "rungproof env diff a/env.json b/env.json --all",
-        ),
-        env.add_options,
-        env.diff,
-    ),
-    Command(
-        ("host",),
-        "who measures on this machine, and whether it is clean",
-        "One server is measured on a machine at a time; a lock says who holds it, a latch that something was left behind.\n",
-        ("rungproof host show", "rungproof host clear"),
-        _none,
-        None,
-    ),
-    Command(
-        ("host", "show"),
-        "lock, latch and devices",
-        """\
-Show who holds the lock of this machine (user, campaign, session, since when), whether an earlier
-session left something behind, and whether the devices of the host profile are free. Exit code 1
-where nothing could be measured now.
-""",
-        ("rungproof host show", "rungproof host show --host cpu"),
-        host.add_options,
-        host.show,
-    ),
-    Command(
-        ("host", "clear"),
-        "measure again after an unclean end",
-        """\
-When a process of a session does not end, or a device does not give its memory back, the machine
-is latched: no server is started until a person has looked. This takes the latch away, unless the
-devices of the host profile are still not free. It ends no process.
-""",
-        ("rungproof host clear", "rungproof host clear --host cpu"),
-        host.add_options,
-        host.clear,
-    ),
+    *MACHINE,
     Command(
         ("selftest",),
         "is the measuring itself true on this machine",
         "Checks of rungproof's own instruments on this machine.\n",
         ("rungproof selftest client --streams 128 --interval-ms 20",),
-        _none,
+        none,
         None,
     ),
     Command(

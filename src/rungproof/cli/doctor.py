@@ -16,6 +16,7 @@ from rungproof.measure.models.probing import find_interpreter
 from rungproof.measure.serving import lock_path
 from rungproof.plan import missing
 from rungproof.plan.estimate import to_build
+from rungproof.plan.given import not_placed
 from rungproof.plan.machine import flags_of_study, flags_without, processor_flags
 from rungproof.plan.resolve import resolve
 from rungproof.records.codec import plain
@@ -78,7 +79,8 @@ def examined(root: Path, campaign: str, host: str) -> tuple[list[Check], str]:
     )
     todo = missing.plan_run(plan, results / plan.study, missing.next_run(results.glob("*")), (), "")
     costs, profile = loaded.host.costs, loaded.host
-    lacking = to_build(plan, build)
+    absent = not_placed(loaded, plan, build)
+    lacking = [folder for folder in to_build(plan, build) if folder not in absent]
     rooms = [Room(results, need.results_bytes(todo), "records")]
     if lacking:
         rooms.append(Room(build, int(costs.setup_gb * 1e9), "environments and models"))
@@ -87,7 +89,7 @@ def examined(root: Path, campaign: str, host: str) -> tuple[list[Check], str]:
         index=PROBED if lacking else "", devices=tuple(profile.devices), holders=tuple(profile.holders), expect=dict(profile.expect),
         kernel_log=bool(profile.kernel_fault_lines), engines=_engines(plan), programs=_programs(plan), real=not plan.simulated,
     )  # fmt: skip
-    return [*_processor(plan), *_setup(lacking), *examine(wanted, machine)], loaded.host_name
+    return [*_processor(plan), *_given(absent), *_setup(lacking), *examine(wanted, machine)], loaded.host_name
 
 
 def _engines(plan: Plan) -> dict[tuple[str, ...], tuple[str, ...]]:
@@ -111,6 +113,14 @@ def _processor(plan: Plan) -> list[Check]:
         )
         for one in plan.unavailable
     ]  # fmt: skip
+
+
+def _given(absent: dict[str, str]) -> list[Check]:
+    """Models and environments of the user's own that were not shown yet."""
+    return [
+        Check(told.partition(":")[0], "fail", "not found", Path(folder).name, told.partition(": ")[2])
+        for folder, told in absent.items()
+    ]
 
 
 def _setup(lacking: list[str]) -> list[Check]:

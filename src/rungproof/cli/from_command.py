@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     """Print the lane file. Exit code 1 where something in it must be mended before it can be used; the comments say what."""
     told = translate(options.line)
     lane = section(told, options.model, options.environment, options.title)
-    for note in told.notes:
+    for note in [*told.notes, *_first(told, lane, options)]:
         print(clean(f"# {note}"))
     print(yaml_text(lane), end="")
     try:
@@ -90,6 +90,14 @@ def run(options: argparse.Namespace) -> int:
         print(clean(f"rungproof: to be mended: {error}"), file=sys.stderr)
         return 1
     return 0
+
+
+def _first(told: Told, lane: dict[str, Any], options: argparse.Namespace) -> list[str]:
+    """What the lane needs and nobody has described to rungproof yet, as commands to type."""
+    if options.model or not told.model:
+        return []
+    lies = told.model if told.model.startswith(("/", ".", "~")) else f"FOLDER (with the files of {told.model})"
+    return [f"the model, once: rungproof model add {lane['model']} {lies} --licence SPDX --quantisation 'WORDS'"]
 
 
 def section(told: Told, model: str, environment: str, title: str) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from rungproof.config.base import read_yaml
 from rungproof.config.load import Loaded, load, read_run
 from rungproof.plan import builds, missing
 from rungproof.plan.estimate import describe
+from rungproof.plan.given import not_placed
 from rungproof.plan.machine import flags_of_study, flags_without, processor_flags
 from rungproof.plan.resolve import resolve
 from rungproof.publish.pages.live import status_lines
@@ -81,6 +82,8 @@ def plan(options: argparse.Namespace) -> int:
     loaded, the_plan, todo, study, build = _planned(options)
     costs, flags = loaded.host.costs, processor_flags()
     print(clean_lines(describe(the_plan, todo, costs, flags, build)))
+    for told in not_placed(loaded, the_plan, build).values():
+        print(clean(f"  not here yet: {told}"))
     for line in need.describe(the_plan, todo, costs, flags, build, study):
         print(line)
     if options.power is not None:

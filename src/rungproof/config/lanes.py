@@ -95,7 +95,7 @@ class Lane(Section):
         "process", description="process: a virtual environment on this machine; container: an image, see `container`."
     )
     environment: Name = Field(
-        description="Lock file envs/NAME.lock of the environment that serves (process) and in which models and prompts are made."
+        description="Lock envs/NAME.lock, or list envs/NAME.packages, of what serves (process) and makes models and prompts."
     )
     container: Image | None = Field(
         None, description="The image and what it is given; for the launcher container alone."

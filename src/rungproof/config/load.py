@@ -129,19 +129,28 @@ def files_of(loaded: Loaded) -> list[Path]:
         folder = loaded.root / config / "suites" / name  # sources and licences lie beside the texts
         named += [path.relative_to(loaded.root) for path in folder.rglob("*") if path.is_file()]
     if not loaded.simulated:
-        named += [Path(f"envs/{lane.environment}.lock") for lane in loaded.lanes.values()]
-        named += [Path(model.lock) for model in loaded.models.values() if model.lock]
+        named += [pins_of(loaded.root, lane.environment) for lane in loaded.lanes.values()]
+        named += [Path(path) for model in loaded.models.values() if (path := model.lock or model.files)]
     return sorted(set(named))
+
+
+def pins_of(root: Path, environment: str) -> Path:
+    """File that pins an environment, relative to `root`: the lock it is made from, or the list of one that lies here already.
+
+    Raises ConfigError where both are there, since nothing says which one is meant; the lock where neither is.
+    """
+    lock, given = Path(f"envs/{environment}.lock"), Path(f"envs/{environment}.packages")
+    if (root / lock).exists() and (root / given).exists():
+        raise ConfigError(
+            f"{root / lock}: {given.name} lies beside it; an environment has one of the two: remove the other"
+        )
+    return given if (root / given).exists() else lock
 
 
 def _read_model(folder: Path, name: str, into: dict[str, Model], above: tuple[str, ...]) -> None:
     if name in above:
         raise ConfigError(f"config/models/{name}.yaml: source: the models {' -> '.join((*above, name))} go in a circle")
     model = into.setdefault(name, read_section(Model, folder / "models" / f"{name}.yaml"))
-    if (model.source is None) == (model.lock is None):
-        raise ConfigError(
-            f"config/models/{name}.yaml: write either `source` (another model) or `lock` (what to download), not both or neither"
-        )
     if model.source:
         _read_model(folder, model.source, into, (*above, name))
 

@@ -114,18 +114,34 @@ class Host(Section):
 
 
 class Model(Section):
-    """config/models/NAME.yaml: a model as a recipe that makes its files."""
+    """config/models/NAME.yaml: a model as a recipe that makes its files, or as the hashes of files that lie on the machine."""
 
     title: str = Field(min_length=1, description="Name for people.")
-    recipe: Literal["smollm2_dequantise", "smollm2_gguf", "tiny_llama", "w4a16"] = Field(
-        description="Script of measure/models/recipes that makes the checkpoint."
+    recipe: Literal["smollm2_dequantise", "smollm2_gguf", "tiny_llama", "w4a16"] | None = Field(
+        None, description="Script of measure/models/recipes that makes the checkpoint; none: see `files`."
     )
+    files: Annotated[str, StringConstraints(pattern=r"^config/models/[A-Za-z0-9._-]+$")] | None = Field(
+        None, description="List of the sha256 of each file of a folder of your own; `rungproof model add` writes it."
+    )
+    upstream: str = Field("", description="Where such files can be had: an address, a repository with its revision.")
     source: Name | None = Field(
         None, description="Model that the recipe starts from; none: it starts from its lock file."
     )
     lock: str | None = Field(None, description="Lock file under envs/ with the hashes of what is downloaded.")
     licence: str = Field(min_length=1, description="Licence of the weights (SPDX).")
     quantisation: str = Field(min_length=1, description="Format of the weights, in words.")
+
+    @model_validator(mode="after")
+    def _made_or_given(self) -> "Model":
+        if (self.recipe is None) == (self.files is None):
+            raise ValueError("write either `recipe` (how it is made) or `files` (hashes of a folder that lies here)")
+        if (self.source is None) == (self.lock is None) and self.recipe is not None:
+            raise ValueError("write either `source` (another model) or `lock` (what to download), not both or neither")
+        if self.files is not None and (self.source or self.lock):
+            raise ValueError("`source` and `lock` go with `recipe`; a model of `files` is used as it is")
+        if self.recipe is not None and self.upstream:
+            raise ValueError("`upstream` goes with `files`; a recipe says by itself what it starts from")
+        return self
 
 
 class Speculation(Section):

@@ -5,11 +5,12 @@ import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from rungproof.measure import serving
 from rungproof.measure.job import owner
-from rungproof.measure.models.checkpoints import verify_files
+from rungproof.measure.models.checkpoints import read_manifest, verify_files
+from rungproof.measure.models.given import check_environment
 from rungproof.measure.models.weights import tensors_of
 from rungproof.measure.progress import Progress, progress
 from rungproof.measure.selftest import check_client, session_interval_ms
@@ -19,7 +20,7 @@ from rungproof.measure.store import Folder
 from rungproof.measure.terminal import aloud, standing
 from rungproof.measure.workloads.attempt import BatchDone, measure_item
 from rungproof.measure.workloads.canary import run_canary
-from rungproof.plan.builds import build_folder
+from rungproof.plan.builds import build_folder, is_made
 from rungproof.records.codec import canonical, load_json, read, sha256
 from rungproof.records.errors import EvidenceError, HostError, SetupError
 from rungproof.records.files import write_atomic
@@ -59,19 +60,21 @@ def start_server(study: Path, session: str, build: str, gate: Path | None) -> Se
 def _order(plan: Plan, arm: ArmPlan, session: str, replicate: str, build: str, lock_sha256: str) -> Order:
     pid, start = owner()
     limits = plan.limits
-    python, model_path, identity = sys.executable, "", {"name": arm.model}
+    python, model_path = sys.executable, ""
+    identity: dict[str, Any] = {"name": arm.model}
     if not plan.simulated:
-        environment = Path(build_folder(build, "envs", arm.environment, arm.launch["environment_sha256"])).resolve()
-        model = Path(build_folder(build, "models", arm.model, arm.launch["model_sha256"])).resolve()
+        environment = Path(build_folder(build, "envs", arm.environment, arm.launch["environment_sha256"])).absolute()
+        model = Path(build_folder(build, "models", arm.model, arm.launch["model_sha256"])).absolute()
         for made in (environment, model):
-            if not (made / "manifest.json").exists():
+            if not is_made(made) or not made.exists():
                 raise SetupError(
                     f"{made}: is not there any more, although {made}.ready says that it was made. "
-                    f"Remove {made}.ready and run the same command again: it will be made anew."
+                    f"Remove {made}.ready and run the same command again: it will be made anew, or tell where to find it."
                 )
+        check_environment(environment)
         verify_files(model)
-        python, model_path = str(environment / "bin/python"), str(model)
-        identity = load_json((model / "manifest.json").read_bytes(), str(model / "manifest.json"))
+        python, model_path = str(environment.resolve() / "bin/python"), str(model.resolve())
+        identity = read_manifest(model)
         identity["tensors"] = tensors_of(model)
     checks = plan.canaries[arm.canary]
     asked = sampling(plan.seed, str(arm.launch["engine"]))

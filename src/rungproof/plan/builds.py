@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from rungproof.config.given import read_files, read_installed
+from rungproof.config.load import pins_of
 from rungproof.config.sections import Model
 from rungproof.records.codec import digest, sha256
 from rungproof.records.errors import ConfigError
@@ -11,13 +13,18 @@ RECIPES = Path(__file__).resolve().parents[1] / "measure/models/recipes"
 
 
 def environment_digest(root: Path, name: str) -> str:
-    """sha256 of envs/NAME.lock. Raises ConfigError when it is missing."""
-    return sha256(_bytes(root / "envs" / f"{name}.lock", f"the environment {name!r} of a lane"))
+    """sha256 of envs/NAME.lock, or of what envs/NAME.packages lists. Raises ConfigError when neither is there."""
+    path = root / pins_of(root, name)
+    if path.suffix == ".packages":
+        return read_installed(path).digest
+    return sha256(_bytes(path, f"the environment {name!r} of a lane (or {name}.packages, see `rungproof env add`)"))
 
 
 def model_digest(root: Path, models: dict[str, Model], name: str) -> str:
-    """Digest of a model's recipe script and of what it starts from: a lock file or another model."""
+    """Digest of a model's recipe script and of what it starts from, a lock file or another model; or of the files it has."""
     model = models[name]
+    if model.files:
+        return digest(read_files(root / model.files))
     script = _bytes(RECIPES / f"{model.recipe}.py", f"the recipe of model {name!r}")
     if model.source:
         return recipe_digest(script, None, model_digest(root, models, model.source))
@@ -32,6 +39,12 @@ def recipe_digest(script: bytes, lock: bytes | None, source_digest: str | None) 
 def build_folder(build: str, kind: str, name: str, sha: str) -> str:
     """Folder of an environment (`envs`) or a model (`models`): <build>/<kind>/<name>-<12 hex of its digest>."""
     return f"{build}/{kind}/{name}-{sha[:12]}"
+
+
+def is_made(folder: str | Path) -> bool:
+    """Whether an environment or model is whole. One that was given is a link to where it lies, with its manifest beside it."""
+    path = Path(folder)
+    return (path.with_name(path.name + ".ready") if path.is_symlink() else path / "manifest.json").exists()
 
 
 def source_digest(*packages: Path) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rungproof.config.sections import Costs
-from rungproof.plan.builds import build_folder
+from rungproof.plan.builds import build_folder, is_made
 from rungproof.plan.missing import Todo
 from rungproof.records.plan import Item, Plan
 from rungproof.records.requests import counts
@@ -52,7 +52,7 @@ def to_build(plan: Plan, build: Path) -> list[str]:
     for arm in plan.arms:
         wanted.append(build_folder(str(build), "envs", arm.environment, arm.launch["environment_sha256"]))
         wanted.append(build_folder(str(build), "models", arm.model, arm.launch["model_sha256"]))
-    return [folder for folder in dict.fromkeys(wanted) if not Path(folder, "manifest.json").exists()]
+    return [folder for folder in dict.fromkeys(wanted) if not is_made(folder)]
 
 
 def describe(plan: Plan, todo: Todo, costs: Costs, flags: frozenset[str], build: Path) -> str:

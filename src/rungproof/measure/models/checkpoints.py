@@ -1,14 +1,15 @@
 """Checkpoints made from what a package index has, by recipe scripts that the server environment's Python runs.
 
 A checkpoint's folder name carries the digest of its recipe (script, lock, source checkpoint), so it is made once and
-made again when any of them changes. The manifest with the sha256 of every file is written last.
+made again when any of them changes. The manifest with the sha256 of every file is written last. A model that was given
+(`given.py`) is a link to the folder where it lies, and its manifest stands beside the link.
 """
 
 import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -41,6 +42,11 @@ class Sources:
 
     lock: Path | None = None
     model: Path | None = None
+
+    @classmethod
+    def of(cls, lock: str, ready: Sequence[str]) -> "Sources":
+        """From a lock's path, or else from the mark NAME.ready beside a made checkpoint."""
+        return cls(lock=Path(lock)) if lock else cls(model=Path(ready[0]).with_suffix(""))
 
 
 def recipe_script(recipe: str) -> Path:
@@ -92,13 +98,13 @@ def make_checkpoint(
 
 def read_manifest(model: Path) -> dict[str, Any]:
     """The manifest of a made checkpoint. Raises SetupError where it is missing, EvidenceError where it is damaged."""
-    path = model / MANIFEST
+    path = model.with_name(f"{model.name}.ready") if model.is_symlink() else model / MANIFEST
     if not path.exists():
         raise SetupError(f"{path}: missing, so this model is not made yet. Run the same command again to make it.")
     found = codec.load_json(path.read_bytes(), str(path))
     if not isinstance(found, dict) or found.get("format") != FORMAT or not found.get("files"):
         raise EvidenceError(
-            f"{path}: not a manifest of format {FORMAT} with files; remove the folder and make the model again"
+            f"{path}: not a manifest of format {FORMAT} with files; remove the folder (or link) and make the model again"
         )
     return found
 
@@ -114,24 +120,39 @@ def verify_files(model: Path) -> str:
     Raises EvidenceError naming the first file that is missing, changed or not listed.
     """
     manifest = read_manifest(model)
-    listed, found = dict(manifest["files"]), digests(model)
+    given = model.is_symlink()
+    listed, found = dict(manifest["files"]), digests(model, given)
     for name in sorted(listed.keys() | found.keys()):
         if listed.get(name) != found.get(name):
+            remedy = (
+                "It is no longer the model that was described: bring its files back, or describe it anew under another name."
+                if given
+                else "Remove the folder and make the model again."
+            )
             raise EvidenceError(
-                f"{model / name}: found sha256 {found.get(name, 'no file')}; expected {listed.get(name, 'no such file')}. "
-                "Remove the folder and make the model again."
+                f"{model.resolve() / name}: found sha256 {found.get(name, 'no file')}; expected {listed.get(name, 'no such file')}. "
+                f"{remedy}"
             )
     return model_sha256(manifest)
 
 
-def digests(folder: Path) -> dict[str, str]:
-    """Relative path -> sha256 of every file below `folder`, its manifest left out."""
+def digests(folder: Path, given: bool = False) -> dict[str, str]:
+    """Relative path -> sha256 of every file below `folder`, links followed; without its manifest, or, of a folder that was
+    given, without what is hidden (caches of download tools, .git). Raises SetupError for a file that cannot be read."""
     found = {}
     for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder).as_posix()
-        if path.is_file() and name != MANIFEST:
+        inside = path.relative_to(folder)
+        name = inside.as_posix()
+        left_out = any(part.startswith(".") for part in inside.parts) if given else name == MANIFEST
+        if left_out or (path.is_dir() and not path.is_symlink()):
+            continue
+        if not path.is_file():
+            raise SetupError(f"{path}: a link to a folder, or nothing that can be read; expected files alone")
+        try:
             with path.open("rb") as file:
                 found[name] = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise SetupError(f"{path}: cannot be read ({error.strerror}); expected a file of the model") from error
     return found
 
 

@@ -14,7 +14,7 @@ from rungproof.judge.forced import MARGINS, Forced, chosen, forced
 from rungproof.judge.recompute import bounded
 from rungproof.measure.models.checkpoints import read_manifest, verify_files
 from rungproof.measure.models.environments import environment_python, pip_variables
-from rungproof.plan.builds import build_folder
+from rungproof.plan.builds import build_folder, is_made
 from rungproof.records import raw
 from rungproof.records.codec import canonical, load_json, parse, sha256
 from rungproof.records.errors import ConfigError, EvidenceError, SetupError
@@ -173,8 +173,11 @@ def _ready(study: Path, arm: ArmPlan, build: Path, python: Path | None) -> tuple
     environment = Path(build_folder(str(build), "envs", arm.environment, launch["environment_sha256"]))
     model = Path(build_folder(str(build), "models", arm.model, launch["model_sha256"]))
     found = python or environment_python(environment)
-    for path, what in ((found, "the server environment's Python"), (model / "manifest.json", "the model")):
-        if not path.exists():
+    for path, there, what in (
+        (found, found.exists(), "the server environment's Python"),
+        (model, is_made(model) and model.exists(), "the model"),
+    ):
+        if not there:
             raise SetupError(
                 f"{path}: not there, and {what} is needed. Make both in a checkout by `snakemake --cores 1 {environment}.ready "
                 f"{model}.ready`, or name the folder that has them with --build."

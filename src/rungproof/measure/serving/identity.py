@@ -14,8 +14,9 @@ from rungproof.measure.serving.engines.engine import Engine
 from rungproof.measure.serving.order import Order
 from rungproof.records.formats import Knob
 
-ASK = """import json, sys, sysconfig as s
-print(json.dumps([sys.version.split()[0], s.get_path("purelib"), s.get_path("platlib")]))"""
+# Every folder on the path that holds packages: one environment may take in another by a .pth file.
+ASK = """import glob, json, os, sys
+print(json.dumps([sys.version.split()[0], *(p for p in sys.path if glob.glob(os.path.join(glob.escape(p), "*.dist-info")))]))"""
 OURS = re.compile(r"lib(ggml|llama|mtmd)")
 DIST_INFO = re.compile(r"(.+)-([^-]+)\.dist-info")
 
@@ -41,12 +42,13 @@ def told(answer: str) -> tuple[str, list[Path]]:
 
 
 def packages(folders: list[Path]) -> dict[str, str]:
-    """Installed distributions and their versions by the names of their dist-info folders; nothing is imported."""
+    """Installed distributions and their versions by the names of their dist-info folders, the first of a name as it is imported;
+    nothing is imported here."""
     made: dict[str, str] = {}
     for folder in folders:
         for found in sorted(folder.glob("*.dist-info")):
             if match := DIST_INFO.fullmatch(found.name):
-                made[re.sub(r"[-_.]+", "-", match[1]).lower()] = match[2]
+                made.setdefault(re.sub(r"[-_.]+", "-", match[1]).lower(), match[2])
     return made
 
 

@@ -29,5 +29,6 @@ def inputs(root: Path, study: Path, plan: Plan) -> dict[str, bytes]:
     made = {f"{HOME}/{path.as_posix()}": (root / path).read_bytes() for path in files_of(loaded)}
     if not plan.simulated:
         for model in loaded.models.values():
-            made[f"{HOME}/recipes/{model.recipe}.py"] = (RECIPES / f"{model.recipe}.py").read_bytes()
+            if model.recipe:
+                made[f"{HOME}/recipes/{model.recipe}.py"] = (RECIPES / f"{model.recipe}.py").read_bytes()
     return made

@@ -12,6 +12,7 @@ from typing import Any
 
 from rungproof.config.base import NAME, yaml_text
 from rungproof.config.load import Loaded, files_of, load
+from rungproof.plan.given import not_placed
 from rungproof.plan.resolve import resolve
 from rungproof.records.codec import canonical, plain, read, sha256
 from rungproof.records.errors import ConfigError, EvidenceError, HostError
@@ -100,6 +101,11 @@ def prepare(pack: Path, root: Path, results: Path | None, build: Path, flags: fr
     again = resolve(loaded, (flags | loaded.needs) - frozenset(lacks))
     if canonical(again) != canonical(plan):
         raise ConfigError(refusal(plan, again))
+    if absent := not_placed(loaded, again, build.absolute()):
+        raise HostError(
+            "Nothing was started: the plan uses what lies on its publisher's machine.\n  "
+            + "\n  ".join(absent.values())
+        )
     return Place(folder, place, build.absolute(), digest, plan, loaded)
 
 

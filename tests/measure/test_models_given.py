@@ -1,0 +1,157 @@
+"""Models and environments of the user's own: described by hashes, checked each time, never written to."""
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from measure.given_folders import install, virtual_environment
+from rungproof.measure.models import checkpoints, given
+from rungproof.plan.builds import is_made
+from rungproof.records.codec import digest
+from rungproof.records.errors import EvidenceError, SetupError
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A folder of weights as a download tool leaves it."""
+    folder = tmp_path / "models of mine/my model"
+    for name in (
+        "config.json",
+        "model-1.safetensors",
+        "tokenizer.json",
+        "sub/extra.bin",
+        ".cache/state",
+        "manifest.json",
+    ):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    return folder
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Path:
+    """A virtual environment with one package."""
+    return virtual_environment(tmp_path / "venv", "served")
+
+
+def test_a_placed_model_is_a_link_with_its_manifest_beside_it(tmp_path: Path, model: Path) -> None:
+    """Nothing is written into the user's folder, hidden files do not count, and a file called manifest.json is one of theirs."""
+    before = sorted(model.rglob("*"))
+    listed = given.model_files(model)
+    assert sorted(listed) == ["config.json", "manifest.json", "model-1.safetensors", "sub/extra.bin", "tokenizer.json"]
+    to = tmp_path / "build/models/own-0123456789ab"
+    given.place_model("own", listed, model, to)
+    assert sorted(model.rglob("*")) == before
+    assert to.resolve() == model
+    assert is_made(to)
+    assert checkpoints.verify_files(to) == digest(listed)
+    manifest = checkpoints.read_manifest(to)
+    assert (manifest["name"], manifest["recipe"], manifest["recipe_sha256"]) == ("own", "files", digest(listed))
+    assert str(tmp_path) not in json.dumps(manifest)
+    given.place_model("own", listed, to.resolve(), to)  # again, as a job does it
+    assert to.resolve() == model
+
+
+@pytest.mark.parametrize("change", ["altered", "gone", "more"])
+def test_a_model_that_was_changed_is_no_longer_taken(tmp_path: Path, model: Path, change: str) -> None:
+    """A weight that was altered, taken away or put beside: told by name before a server starts, and placed no more."""
+    listed = given.model_files(model)
+    to = tmp_path / "build/models/own-0123456789ab"
+    given.place_model("own", listed, model, to)
+    path = model / {"altered": "sub/extra.bin", "gone": "tokenizer.json", "more": "adapter_config.json"}[change]
+    if change == "gone":
+        path.unlink()
+    else:
+        path.write_text("other")
+    with pytest.raises(EvidenceError, match=rf"{path.name}: found .*; expected .*no longer the model"):
+        checkpoints.verify_files(to)
+    with pytest.raises(EvidenceError, match=f"{path.name}: found"):
+        given.place_model("own", listed, model, to)
+
+
+def test_a_folder_that_no_engine_could_load_is_refused(tmp_path: Path, model: Path) -> None:
+    """No folder, no model in it, a link to another folder, something that is no file."""
+    with pytest.raises(SetupError, match="no such folder"):
+        given.model_files(tmp_path / "none")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SetupError, match=r"neither config\.json nor"):
+        given.model_files(tmp_path / "empty")
+    (model / "more").symlink_to(tmp_path)
+    with pytest.raises(SetupError, match="link to a folder"):
+        given.model_files(model)
+
+
+def test_a_snapshot_of_links_is_hashed_through_them_and_told(tmp_path: Path, model: Path) -> None:
+    """Download tools keep the files elsewhere and link to them; a container that gets the folder alone would not see those."""
+    (tmp_path / "blob").write_text("weights")
+    (model / "model-2.safetensors").symlink_to(tmp_path / "blob")
+    listed = given.model_files(model)
+    assert listed["model-2.safetensors"] == hashlib.sha256(b"weights").hexdigest()
+    assert given.outside(model, listed) == ["model-2.safetensors"]
+
+
+def test_an_environment_is_described_and_checked_before_each_server(tmp_path: Path, environment: Path) -> None:
+    """A package that changed, came or went is told by name."""
+    listed = given.installed(environment)
+    assert listed.python == sys.version.split()[0]
+    assert listed.packages["served"].startswith("1.0 sha256:")
+    to = tmp_path / "build/envs/own-0123456789ab"
+    given.place_environment("own", listed, environment, to)
+    assert is_made(to)
+    given.check_environment(to)
+    install(environment, "served", "1.0", "served.py,sha256=y,1\n")
+    with pytest.raises(EvidenceError, match=r"served: found 1\.0 sha256:"):
+        given.check_environment(to)
+    install(environment, "served", "1.0")
+    given.check_environment(to)
+    install(environment, "more", "2.0")
+    with pytest.raises(EvidenceError, match=r"more: found 2\.0 .*; expected not a package"):
+        given.check_environment(to)
+    with pytest.raises(EvidenceError, match="more: found"):
+        given.place_environment("own", listed, environment, to)
+
+
+def test_packages_of_an_environment_that_takes_in_another_count(tmp_path: Path, environment: Path) -> None:
+    """A .pth file brings packages of elsewhere onto the path: they serve, too; the first of a name is the one that is imported."""
+    other = tmp_path / "site"
+    for name, version in (("far", "3.0"), ("served", "0.9")):
+        (other / f"{name}-{version}.dist-info").mkdir(parents=True)
+        (other / f"{name}-{version}.dist-info/RECORD").write_text("far.py,sha256=z,1\n")
+    site = next((environment / "lib").glob("python3.*")) / "site-packages"
+    (site / "more.pth").write_text(f"{other}\n")
+    found = given.installed(environment).packages
+    assert found["far"].startswith("3.0 sha256:")
+    assert found["served"].startswith("1.0 ")
+
+
+def test_an_editable_package_is_refused(environment: Path) -> None:
+    """Its code changes without its RECORD, so nothing would tell."""
+    info = install(environment, "vllm", "0.1")
+    (info / "direct_url.json").write_text(json.dumps({"url": "file:///src", "dir_info": {"editable": True}}))
+    with pytest.raises(SetupError, match=r"vllm-0\.1\.dist-info is installed editable"):
+        given.installed(environment)
+
+
+def test_a_folder_that_is_no_environment_is_refused(tmp_path: Path, environment: Path) -> None:
+    """No interpreter, an interpreter that does not run, no package."""
+    with pytest.raises(SetupError, match="the one above bin/python"):
+        given.installed(tmp_path)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python").write_text("#!/bin/false\n")
+    (tmp_path / "bin/python").chmod(0o755)
+    with pytest.raises(SetupError, match="does not run"):
+        given.installed(tmp_path)
+
+
+def test_what_is_not_a_link_of_ours_is_left_alone(tmp_path: Path, model: Path) -> None:
+    """A folder where the link should go is somebody's."""
+    to = tmp_path / "build/models/own-0123456789ab"
+    to.mkdir(parents=True)
+    with pytest.raises(SetupError, match="move it away"):
+        given.place_model("own", given.model_files(model), model, to)
+    assert to.is_dir()
+    assert not to.is_symlink()
