@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from campaigns.checkout import ROOT, Checkout, end_all
+from campaigns.checkout import LADDER, ROOT, Checkout, end_all
 from campaigns.test_tokens import alter
 from rungproof import verify
 from rungproof.cli import main
@@ -61,10 +62,10 @@ def exchanges(path: Path) -> dict[str, dict[str, tuple[list[int], int]]]:
     return found
 
 
-def raw_of(one: Checkout, seat: str, item: str) -> dict[str, dict[str, tuple[list[int], int]]]:
+def raw_of(one: Checkout, seat: str, item: str, campaign: str = "smoke") -> dict[str, dict[str, tuple[list[int], int]]]:
     """Exchanges of the record in use."""
-    accepted = one.record(one.study("smoke") / "accepted" / seat / f"{item.replace('.', '/')}.json")
-    return exchanges(one.study("smoke") / "sessions" / accepted["session"] / "attempts" / f"{item}.raw.jsonl.gz")
+    accepted = one.record(one.study(campaign) / "accepted" / seat / f"{item.replace('.', '/')}.json")
+    return exchanges(one.study(campaign) / "sessions" / accepted["session"] / "attempts" / f"{item}.raw.jsonl.gz")
 
 
 def arms(one: Checkout) -> tuple[str, str]:
@@ -199,3 +200,43 @@ def test_every_token_is_what_the_weights_give_and_an_altered_one_is_not(
     failed = [row for row in json.loads(capsys.readouterr().out)["answers"] if row["state"] == "failed"]
     assert one["batch"] in [row["batch"] for row in failed]
     assert failed[0]["worst"] > 0.5
+
+
+def test_weights_and_an_environment_of_ones_own_serve_and_travel_in_the_pack(smoke: Checkout, tmp_path: Path) -> None:
+    """What rungproof made for the smoke campaign, taken as a user's own: described by hashes, served, judged by the raw tokens,
+    published with its lists, and no path of this machine in plan or records."""
+    arm = next(a for a in smoke.record(smoke.study("smoke") / "plan.json")["arms"] if a["name"] == arms(smoke)[0])
+    at = {"--root": smoke.folder, "--build": smoke.folder / "build"}
+    place = [str(word) for pair in at.items() for word in pair]
+    weights = ROOT / f"build/models/{arm['model']}-{arm['launch']['model_sha256'][:12]}"
+    venv = ROOT / f"build/envs/{arm['environment']}-{arm['launch']['environment_sha256'][:12]}"
+    said = ["--licence", "Apache-2.0", "--quantisation", "as made for the smoke campaign"]
+    assert main(["model", "add", "mine", str(weights), *said, *place]) == 0
+    assert main(["env", "add", "own", str(venv), *place]) == 0
+    config = smoke.folder / "config"
+    lane = yaml.safe_load((config / f"lanes/{arm['lane']}.yaml").read_text()) | {"model": "mine", "environment": "own"}
+    (config / "lanes/mine.yaml").write_text(yaml.safe_dump(lane))
+    campaign = {**LADDER, "host": "cpu", "arms": {"base": {"title": "Mine", "lane": "mine"}}}
+    campaign["workloads"] = {"ladder": {**LADDER["workloads"]["ladder"], "rungs": [1, 2]}}
+    (config / "campaigns/mine.yaml").write_text(yaml.safe_dump(campaign))
+    call = smoke.run("mine", "--cores", "1", timeout=900)
+    assert call.returncode == 0, call.stdout[-5000:]
+    study = smoke.study("mine")
+    (server,) = (smoke.record(path) for path in study.glob("sessions/*/server.json"))
+    assert server["identity"]["model"]["recipe"] == "files"
+    made = smoke.record(weights / "manifest.json")["files"]
+    assert {name: server["identity"]["model"]["files"][name] for name in made} == made
+    for path in (study / "plan.json", *study.glob("sessions/*/server.json"), *study.glob("sessions/*/env.json")):
+        assert str(ROOT) not in path.read_text(encoding="utf-8")
+    points = smoke.points("mine")
+    for c in (1, 2):
+        raw = raw_of(smoke, "base.a", f"ladder.c{c}", "mine")
+        truth = {key: ids for name, of in raw.items() if name.startswith("oracle-") for key, (ids, _) in of.items()}
+        exact = [sum(ids == truth[key] for key, (ids, _) in raw[name].items()) for name in ("pass-1", "pass-2")]
+        assert points[f"base/ladder/c{c}/aggregate"]["detail"]["passes_exact"] == [[k, c] for k in exact]
+    assert smoke.run("publish", "--cores", "1", "--config", "campaign=mine", "sign=no").returncode == 0
+    (pack,) = (path for path in (smoke.folder / "reports/mine").iterdir() if path.is_dir())
+    for name in ("config/models/mine.sha256", "config/models/mine.yaml", "envs/own.packages"):
+        assert (pack / "plan/inputs" / name).read_bytes() == (smoke.folder / name).read_bytes()
+    found = verify.levels(pack)
+    assert [found[level] for level in ("L0", "L2", "L3", "L4")] == ["ok"] * 4
