@@ -72,6 +72,26 @@ MISTAKES: dict[str, tuple[str, Callable[[dict[str, Any]], Any], str]] = {
         lambda c: c["arms"]["w4a16-draft3"].update(oracle="bf16"),
         "different lanes",
     ),
+    "n-gram drafts without their lengths": (
+        CAMPAIGN,
+        lambda c: c["arms"]["w4a16-draft3"]["speculation"].pop("prompt_lookup_max"),
+        "needs prompt_lookup_max",
+    ),
+    "another method with lengths of n-grams": (
+        CAMPAIGN,
+        lambda c: c["arms"]["w4a16-draft3"]["speculation"].update(method="mtp"),
+        "are for ngram, not for mtp",
+    ),
+    "a draft model that nothing pins": (
+        CAMPAIGN,
+        lambda c: c["arms"]["w4a16-draft3"]["speculation"].update(arguments={"model": "/drafts/one"}),
+        "its files would not be pinned",
+    ),
+    "a depth of drafts written twice": (
+        CAMPAIGN,
+        lambda c: c["arms"]["w4a16-draft3"]["speculation"].update(arguments={"num_speculative_tokens": 5}),
+        "num_speculative_tokens has a key of its own",
+    ),
     "drafts without an oracle": (CAMPAIGN, lambda c: c["arms"]["w4a16-draft3"].pop("oracle"), "needs an oracle"),
     "a session of no arm": (CAMPAIGN, lambda c: c["sessions"][0].update(arm="w8"), "sessions name arm 'w8'"),
     "a session planned twice": (CAMPAIGN, lambda c: c["sessions"].append(c["sessions"][0]), "planned twice"),

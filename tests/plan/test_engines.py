@@ -47,3 +47,24 @@ def test_drafts_in_vllm_s_words_are_refused_for_another_engine(tmp_path: Path) -
     drafts = {"method": "ngram", "depth": 3, "prompt_lookup_max": 4, "prompt_lookup_min": 2}
     with pytest.raises(ConfigError, match=r"arms\.more\.speculation is written in vLLM's words.*'llama\.cpp'"):
         resolve(load(other_engine(tmp_path, oracle="base", speculation=drafts), "made"), frozenset())
+
+
+def test_drafts_by_another_method_are_asked_for_in_vllm_s_words(tmp_path: Path) -> None:
+    """Method, depth and further keys reach the engine; what was not given is not asked for."""
+    root = root_with(
+        tmp_path, ladder={"kind": "ladder", "suite": "ladder-v1", "rungs": [1], "passes": 1, "tokens": 32, "window": 16}
+    )
+    path = root / "config/campaigns/made.yaml"
+    campaign = yaml.safe_load(path.read_text())
+    campaign["host"] = "cpu"
+    drafts = {"method": "mtp", "depth": 2, "arguments": {"disable_padded_drafter_batch": True}}
+    campaign["arms"]["draft"]["speculation"] = drafts
+    path.write_text(yaml.safe_dump(campaign))
+    (draft,) = (
+        a
+        for a in resolve(load(root, "made"), frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl"})).arms
+        if a.draft_depth
+    )
+    assert draft.draft_depth == 2
+    asked = {"method": "mtp", "num_speculative_tokens": 2, "disable_padded_drafter_batch": True}
+    assert draft.launch["arguments"]["speculative-config"] == asked

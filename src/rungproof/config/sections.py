@@ -147,10 +147,41 @@ class Model(Section):
 class Speculation(Section):
     """Speculative decoding of an arm."""
 
-    method: Literal["ngram"] = Field(description="How drafts are made.")
+    method: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")] = Field(
+        description="How drafts are made, as vLLM's own configuration line calls it: ngram, mtp, or another without a second model."
+    )
     depth: PositiveInt = Field(description="Draft depth: tokens proposed a step.")
-    prompt_lookup_max: PositiveInt = Field(description="Longest n-gram looked up.")
-    prompt_lookup_min: PositiveInt = Field(description="Shortest n-gram looked up.")
+    prompt_lookup_max: PositiveInt | None = Field(None, description="Longest n-gram looked up; for ngram.")
+    prompt_lookup_min: PositiveInt | None = Field(None, description="Shortest n-gram looked up; for ngram.")
+    arguments: dict[str, str | bool | int | float] = Field(
+        default={}, description="Further keys of vLLM's speculative-config."
+    )
+
+    @model_validator(mode="after")
+    def _keys_of_the_method(self) -> "Speculation":
+        lookups = (self.prompt_lookup_max, self.prompt_lookup_min)
+        if self.method == "ngram" and None in lookups:
+            raise ValueError("method ngram needs prompt_lookup_max and prompt_lookup_min")
+        if self.method != "ngram" and lookups != (None, None):
+            raise ValueError(f"prompt_lookup_max and prompt_lookup_min are for ngram, not for {self.method}")
+        if "model" in self.arguments:
+            raise ValueError(
+                "a draft model beside the model cannot be named: its files would not be pinned. Use a method without one"
+            )
+        if own := sorted(
+            {"method", "num_speculative_tokens", "prompt_lookup_max", "prompt_lookup_min"} & set(self.arguments)
+        ):
+            raise ValueError(
+                f"arguments: {own[0]} has a key of its own here: method, depth, prompt_lookup_max, prompt_lookup_min"
+            )
+        return self
+
+    @property
+    def engine_config(self) -> dict[str, str | bool | int | float]:
+        """vLLM's speculative-config."""
+        lookups = {"prompt_lookup_max": self.prompt_lookup_max, "prompt_lookup_min": self.prompt_lookup_min}
+        known = {key: value for key, value in lookups.items() if value is not None}
+        return {"method": self.method, "num_speculative_tokens": self.depth, **known, **self.arguments}
 
 
 class Arm(Section):

@@ -167,13 +167,7 @@ def _arm(loaded: Loaded, name: str, arm: Arm) -> ArmPlan:
                 f"config/campaigns/{loaded.name}.yaml: arms.{name}.speculation is written in vLLM's words; lane {arm.lane!r} has "
                 f"engine {lane.engine!r}. Write the arguments of that engine under arms.{name}.arguments."
             )
-        chosen = arm.speculation
-        arguments["speculative-config"] = {
-            "method": chosen.method,
-            "num_speculative_tokens": chosen.depth,
-            "prompt_lookup_max": chosen.prompt_lookup_max,
-            "prompt_lookup_min": chosen.prompt_lookup_min,
-        }
+        arguments["speculative-config"] = arm.speculation.engine_config
         if loaded.simulated:
             arguments["draft-depth"] = depth
     launch = {
