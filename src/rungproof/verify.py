@@ -297,10 +297,12 @@ def strict_json(data: bytes) -> Any:
 
 @dataclass
 class Proof:
-    """What L1 learnt. lines: kind, keyid, holds, subject, predicate and sha256 of each line; publisher: "" for an unsigned pack."""
+    """What L1 learnt. lines: kind, keyid, holds, subject, predicate and sha256 of each line; publisher: "" for an unsigned pack;
+    withdrawn: the failure that says so, "" where the log does not."""
 
     pack: str = ""
     publisher: str = ""
+    withdrawn: str = ""
     lines: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -328,6 +330,8 @@ def l1_signer(files: Files, trust: bytes | None, log: Path | None, proof: Proof)
     if not proof.publisher:
         level.fail(UNSIGNED)
     _trusted(proof, trust, level)
+    if ended := _ended(files):
+        level.facts.append(ended)
     if log is not None:
         _in_log(log, proof, level)
     return level
@@ -389,9 +393,21 @@ def _trusted(proof: Proof, trust: bytes | None, level: Level) -> None:
         level.fail(f"published by {proof.publisher[:24] or 'nobody'}; you trust {wanted[:24]}")
 
 
+def _ended(files: Files) -> str:
+    """What the pack's own page says of its end; "" where it says nothing. L2 holds the rest of that file."""
+    try:
+        said = strict_json(files.read(PAGE + "standing.json", 2**20) or b"{}")
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(said, dict) or said.get("ended") not in ("withdrawn", "superseded"):
+        return ""
+    by = f" by pack {said['successor']!s:.64}" if said.get("successor") else ""
+    return f"its page says: {said['ended']} {said.get('ended_at')!s:.30}{by}: {said.get('reason')!s:.300}"
+
+
 def _in_log(log: Path, proof: Proof, level: Level) -> None:
     """The log is a chain, it publishes this pack and has not withdrawn it, and every replay that it tells of is here."""
-    previous, last, after, here = "", "", "", {one["sha256"] for one in proof.lines}
+    previous, last, after, why, here = "", "", "", "", {one["sha256"] for one in proof.lines}
     with open(log, "rb") as file:
         data = file.read(64 * 2**20)
     for number, line in enumerate(data.split(b"\n")[:-1], start=1):
@@ -401,8 +417,9 @@ def _in_log(log: Path, proof: Proof, level: Level) -> None:
             return
         previous = hashlib.sha256(line).hexdigest()
         if str(entry.get("pack", "?")) in (proof.pack, proof.pack[:12]):
-            last, after = (str(entry.get("event")), "") if entry.get("event") != "replay" else (last, after)
-            if entry.get("event") == "replay" and entry.get("line") not in here:
+            if entry.get("event") != "replay":
+                last, after, why = str(entry.get("event")), "", f"{entry.get('at')!s:.30}: {entry.get('reason')!s:.300}"
+            elif entry.get("line") not in here:
                 level.fail(f"{log.name}:{number}: a replay of this pack was published that is not in {PROOF} any more")
         elif entry.get("event") == "supersede" and str(entry.get("supersedes", "?")) in (proof.pack, proof.pack[:12]):
             after = str(entry.get("pack"))
@@ -410,8 +427,11 @@ def _in_log(log: Path, proof: Proof, level: Level) -> None:
         level.facts.append(
             f"superseded by pack {after:.64} in {log.name}, which says why: what it claims stands no more"
         )
-    if last not in ("publish", "supersede"):
-        level.fail(f"{log.name}: {'this pack was withdrawn' if last == 'withdraw' else 'does not publish this pack'}")
+    if last == "withdraw":
+        proof.withdrawn = _clean(f"{log.name}: this pack was withdrawn {why}")
+        level.fail(proof.withdrawn)
+    elif last not in ("publish", "supersede"):
+        level.fail(f"{log.name}: does not publish this pack")
 
 
 class Reducer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -486,8 +506,8 @@ def check(
     room: Room | None = None,
     more: More | None = None,
 ) -> Iterator[Level]:
-    """Each level as it ends, up to the first that fails; an unsigned pack goes on. room: None, the pack's own reducer; else also a
-    results folder, which has no manifest. more: further checks of numbers (failures, facts) of an installed rungproof.
+    """Each level as it ends, up to the first that fails; an unsigned or withdrawn pack goes on. room: None, the pack's own reducer;
+    else also a results folder, which has no manifest. more: further checks of numbers (failures, facts) of an installed rungproof.
     """
     try:
         files, proof = Files(root), Proof()
@@ -506,7 +526,7 @@ def check(
     if signer.ok and room is None and upto > "L1":
         room = of_pack(files, signer)
     yield signer
-    if upto > "L1" and (signer.ok or signer.failures == [UNSIGNED]):
+    if upto > "L1" and not set(signer.failures) - {UNSIGNED, proof.withdrawn}:
         yield from _numbers(files, proof, room or of_pack(files, signer), upto, more)
 
 

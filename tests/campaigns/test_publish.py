@@ -1,48 +1,30 @@
 """`snakemake publish`: from a results folder to a pack that holds everything, in the same bytes each time."""
 
-import base64
 import gzip
 import json
-import os
 import shutil
 import subprocess
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from jsonschema import Draft202012Validator
 
 from campaigns.checkout import Checkout
+from campaigns.packs import statements, tree
 from campaigns.test_verify import edit
 from records.test_proof import floats
-from rungproof.cli import main
-from rungproof.publish.log import check, read_log
-from rungproof.publish.pack import Pack, add_line, build, withdraw
-from rungproof.publish.signing import FileSigner, Signer, find_signer, holds, keyid, pem, public_from, signed_line
+from rungproof.publish.pack import Pack, build
+from rungproof.publish.signing import Signer, holds, keyid, public_from
 from rungproof.records.codec import sha256
-from rungproof.records.errors import ConfigError, EvidenceError, RungproofError
+from rungproof.records.errors import EvidenceError, RungproofError
 from rungproof.records.proof import (
     MEASUREMENT,
     PAGE,
-    PAYLOAD_TYPE,
     PROVENANCE,
-    REPLAY,
-    Envelope,
-    key_file,
-    line_of,
-    pae,
     read_line,
-    statement,
-    statement_of,
 )
-
-
-def tree(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, by path."""
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 def test_sha256sum_agrees_with_the_manifest(pack: Pack) -> None:
@@ -189,12 +171,6 @@ def test_a_full_disk_leaves_nothing_behind(measured: Checkout, tmp_path: Path, m
     assert list((tmp_path / "mini").iterdir()) == [] and not (tmp_path / "log.jsonl").exists()
 
 
-def statements(folder: Path) -> list[dict[str, Any]]:
-    """The statements of a pack's proof, in order."""
-    lines = (folder / "proof.intoto.jsonl").read_bytes().splitlines()
-    return [statement_of(read_line(line, "line"), "line") for line in lines]
-
-
 def test_three_statements_are_signed_and_speak_of_the_pack(pack: Pack, signer: Signer) -> None:
     """Provenance, measurement, page: each by the key in the pack, each about the bytes that lie there."""
     public = public_from((pack.folder / "signer.pub.pem").read_bytes(), "signer")
@@ -244,80 +220,6 @@ def test_an_unsigned_pack_says_so(measured: Checkout, tmp_path: Path) -> None:
     assert (told["signed"], told["signer"], told["state"]) == (False, "", "Lab-measured") and "unsigned" in str(made)
 
 
-def test_the_log_tells_what_was_published_and_what_it_superseded(
-    measured: Checkout, signer: Signer, tmp_path: Path
-) -> None:
-    """Another pack of a study needs a reason; withdrawn, it is published again as a new one; pages show the head they were made at."""
-    study = measured.study("mini")
-    first = build(study, tmp_path, measured.folder)
-    with pytest.raises(ConfigError, match="would supersede it"):
-        build(study, tmp_path, measured.folder, signer)
-    assert [p.name for p in (tmp_path / "mini").iterdir() if p.is_dir()] == [first.id]
-    second = build(study, tmp_path, measured.folder, signer, "signed now")
-    held = read_log(tmp_path)
-    assert [(e.event, e.pack, e.supersedes, e.reason) for e in held.entries] == [
-        ("publish", first.id, "", ""),
-        ("supersede", second.id, first.id, "signed now"),
-    ]
-    assert (second.standing.log_head, second.standing.supersedes) == (held.head, first.id)
-    assert json.loads((second.folder / "page/standing.json").read_text())["log_head"] == held.heads[1]
-    withdraw(second.folder, signer, "a mistake")
-    for folder, words in ((second.folder, "was withdrawn"), (tmp_path / "mini/000000000000", "no such pack")):
-        with pytest.raises(ConfigError, match=words):
-            withdraw(folder, signer, "again")
-    assert build(study, tmp_path, measured.folder, signer).new
-    held = read_log(tmp_path)
-    assert [e.event for e in held.entries] == ["publish", "supersede", "withdraw", "publish"]
-    assert check(tmp_path, held) == []
-
-
-def test_a_crash_before_the_log_was_written_is_made_good(measured: Checkout, signer: Signer, tmp_path: Path) -> None:
-    """The pack lies there and the log knows nothing of it: the next call writes the entry, and the page shows the new head."""
-    study = measured.study("mini")
-    build(study, tmp_path, measured.folder, signer)
-    (tmp_path / "log.jsonl").unlink()
-    (tmp_path / "mini/.building-left").mkdir()
-    again = build(study, tmp_path, measured.folder, signer)
-    held = read_log(tmp_path)
-    assert len(held.entries) == 1 and again.standing.log_head == held.head and check(tmp_path, held) == []
-    assert not (tmp_path / "mini/.building-left").exists()
-
-
-def test_a_crash_between_the_two_moves_loses_no_line(
-    measured: Checkout, signer: Signer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The pack that was about to be replaced is put back, by the call itself where it lives, else by the next."""
-    study = measured.study("mini")
-    made = build(study, tmp_path, measured.folder, signer)
-    before = tree(tmp_path)
-    left = tmp_path / "mini/.building-left/before"
-    left.mkdir(parents=True)
-    made.folder.rename(left / made.id)
-    assert not build(study, tmp_path, measured.folder, signer).new
-    assert tree(tmp_path) == before
-    rename = Path.rename
-
-    def fails(path: Path, to: Path) -> Path:
-        if path.parent.name.startswith(".building-") and to == made.folder:
-            raise OSError(5, "Input/output error")
-        return rename(path, to)
-
-    monkeypatch.setattr(Path, "rename", fails)
-    with pytest.raises(RungproofError, match="Input/output error"):
-        build(study, tmp_path, measured.folder, signer)
-    assert tree(tmp_path) == before
-
-    def interrupted(path: Path, to: Path) -> Path:
-        if path.parent.name.startswith(".building-") and to == made.folder:
-            raise KeyboardInterrupt
-        return rename(path, to)
-
-    monkeypatch.setattr(Path, "rename", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        build(study, tmp_path, measured.folder, signer)
-    assert tree(tmp_path) == before
-
-
 def test_secrets_of_the_server_stay_out(measured: Checkout, tmp_path: Path) -> None:
     """Planted in the server's log and in the user's environment: no file of the pack holds them; a long log keeps both ends."""
     study = tmp_path / "mini"
@@ -365,42 +267,6 @@ def test_the_target_publishes(measured: Checkout, tmp_path: Path) -> None:
     assert call.returncode != 0 and "no such campaign" in call.stdout
 
 
-def test_the_command_line_of_the_log(
-    measured: Checkout,
-    signer: Signer,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """`log verify` tells head and faults by its exit code; `withdraw` wants the key that signed, and makes none."""
-    reports = tmp_path / "reports"
-    made = build(measured.study("mini"), reports, measured.folder, signer)
-    check_log = ["log", "verify", "--reports", str(reports)]
-    assert main(check_log) == 0 and read_log(reports).head in capsys.readouterr().out
-    assert main(["log", "verify", "--reports", str(tmp_path)]) == 1
-    monkeypatch.setenv("RUNGPROOF_KEY", str(tmp_path / "none.pem"))
-    take_back = ["withdraw", str(made.folder), "--reason", "a mistake"]
-    assert main(take_back) == 2 and not (tmp_path / "none.pem").exists()
-    find_signer(str(tmp_path / "other.pem"), tmp_path / "checkout", {})
-    assert main([*take_back, "--key", str(tmp_path / "other.pem")]) == 2
-    assert "with the key that signed it" in capsys.readouterr().err
-    assert isinstance(signer, FileSigner)
-    (tmp_path / "mine.pem").touch(0o600)
-    (tmp_path / "mine.pem").write_bytes(signer.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    assert main([*take_back, "--key", str(tmp_path / "mine.pem")]) == 0
-    assert [e.event for e in read_log(reports).entries] == ["publish", "withdraw"] and main(check_log) == 0
-    with (reports / "log.jsonl").open("ab") as file:
-        file.write(b'{"torn')
-    capsys.readouterr()
-    assert main(check_log) == 0 and "cut short (6 bytes)" in capsys.readouterr().err
-    (made.folder / "MANIFEST.sha256").write_text("x")
-    assert main(check_log) == 1 and "its manifest's sha256 begins" in capsys.readouterr().err
-    assert main(["withdraw", str(tmp_path), "--reason", "x"]) == 2
-    text = (reports / "log.jsonl").read_text()
-    (reports / "log.jsonl").write_text(text.replace("publish", "replay_", 1))
-    assert main(check_log) == 4
-
-
 SCHEMA = json.loads((Path(__file__).resolve().parents[2] / "docs/predicate.schema.json").read_text())
 
 
@@ -417,109 +283,3 @@ def test_every_line_of_a_pack_fits_the_published_schema(pack: Pack) -> None:
     for name, wrong in (("value", 12.5), ("k", "7"), ("k", -1), ("state", "fine"), ("value", "fast")):
         claims = [{**measurement["predicate"]["claims"][0], name: wrong}]
         assert not schema.is_valid({**measurement, "predicate": {**measurement["predicate"], "claims": claims}})
-
-
-def replayed(folder: Path, signer: Signer, **more: Any) -> bytes:
-    """A line of somebody who recomputed a pack on every level."""
-    levels = dict.fromkeys(("L0", "L1", "L2", "L3", "L4"), "ok")
-    said = {"kind": "recompute", "levels": levels, "public_key": pem(signer.public).decode(), **more}
-    subject = {"MANIFEST.sha256": sha256((folder / "MANIFEST.sha256").read_bytes())}
-    return signed_line(statement(subject, REPLAY, said), signer)
-
-
-def surrogate(folder: Path, signer: Signer) -> bytes:
-    """Such a line whose key is half a character, which JSON can say and UTF-8 cannot."""
-    held = read_line(replayed(folder, signer, public_key="HALF"), "line").payload.replace(b"HALF", b"\\ud800")
-    return line_of(Envelope(held, keyid(signer.public), signer.sign(pae(PAYLOAD_TYPE, held))))
-
-
-def test_a_line_of_somebody_else_joins_the_proof(measured: Checkout, signer: Signer, tmp_path: Path) -> None:
-    """The state moves, page, log and zip tell of it, nothing under the manifest changes, and the same line again is no news."""
-    made = build(measured.study("mini"), tmp_path, measured.folder, signer)
-    before = tree(made.folder)
-    other = find_signer(str(tmp_path / "other.pem"), tmp_path / "checkout", {})[0]
-    line = replayed(made.folder, other)
-    told = add_line(made.folder, line, signer)
-    after = tree(made.folder)
-    assert told.standing.state == "Recomputed" and made.standing.state == "Lab-measured"
-    assert {p for p in before if before[p] != after[p] and not p.startswith("page/")} == {"proof.intoto.jsonl"}
-    assert after["proof.intoto.jsonl"].startswith(before["proof.intoto.jsonl"] + line)
-    assert [s["predicateType"] for s in statements(made.folder)] == [PROVENANCE, MEASUREMENT, PAGE, REPLAY, PAGE]
-    assert statements(made.folder)[-1]["predicate"]["state"] == "Recomputed"
-    assert statements(made.folder)[-1]["subject"][0]["digest"]["sha256"] == sha256(after["page/MANIFEST.sha256"])
-    held = read_log(tmp_path)
-    assert (held.entries[-1].event, held.entries[-1].line) == ("replay", sha256(line.rstrip(b"\n")))
-    assert told.standing.log_head == held.head and check(tmp_path, held) == []
-    with zipfile.ZipFile(made.zip) as packed:
-        assert packed.read(f"{made.id}/proof.intoto.jsonl") == after["proof.intoto.jsonl"]
-    add_line(made.folder, line, signer)
-    build(measured.study("mini"), tmp_path, measured.folder, signer)
-    assert tree(made.folder) == after and read_log(tmp_path) == held
-
-
-def test_a_merged_line_is_on_the_disk_before_the_proof_without_it_is_gone(
-    measured: Checkout, signer: Signer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever sent it may not have it any more, and a machine may lose its power."""
-    made = build(measured.study("mini"), tmp_path, measured.folder, signer)
-    other = find_signer(str(tmp_path / "other.pem"), tmp_path / "checkout", {})[0]
-    forced: list[int] = []
-    fsync, rename = os.fsync, Path.rename
-
-    def watched(handle: int) -> None:
-        fsync(handle)
-        forced.append(os.fstat(handle).st_ino)
-
-    def moves(path: Path, to: Path) -> Path:
-        if path == made.folder:
-            assert new_proof(tmp_path).stat().st_ino in forced
-            forced.append(-1)
-        return rename(path, to)
-
-    monkeypatch.setattr(os, "fsync", watched)
-    monkeypatch.setattr(Path, "rename", moves)
-    add_line(made.folder, replayed(made.folder, other), signer)
-    assert -1 in forced
-
-
-def new_proof(reports: Path) -> Path:
-    """The proof of the pack that is being made."""
-    return next(reports.glob("mini/.building-*/*/proof.intoto.jsonl"))
-
-
-def test_lines_that_must_not_join(measured: Checkout, signer: Signer, tmp_path: Path) -> None:
-    """A changed line, one about another pack, one that is no replay, a proof that is cut; and only the publisher may merge."""
-    made = build(measured.study("mini"), tmp_path, measured.folder, signer)
-    other = find_signer(str(tmp_path / "other.pem"), tmp_path / "checkout", {})[0]
-    good = replayed(made.folder, other)
-    envelope = json.loads(good)
-    forged = {
-        **envelope,
-        "payload": base64.b64encode(base64.b64decode(envelope["payload"]).replace(b"ok", b"OK")).decode(),
-    }
-    unsigned = {**envelope, "signatures": []}
-    (tmp_path / "another").mkdir()
-    (tmp_path / "another/MANIFEST.sha256").write_text("x")
-    loose = "A key of mine:\n" + pem(other.public).decode()
-    lines = {
-        "no key of its own": replayed(made.folder, other, public_key=None),
-        "a key that openssl alone would not read": replayed(made.folder, other, public_key=loose),
-        "a key that is no text": surrogate(made.folder, other),
-        "forged": json.dumps(forged).encode() + b"\n",
-        "unsigned": json.dumps(unsigned).encode() + b"\n",
-        "no replay": (made.folder / "proof.intoto.jsonl").read_bytes().splitlines(keepends=True)[0],
-        "another pack": replayed(tmp_path / "another", other),
-        "without its end": good[:-1],
-        "two at once": good + good,
-        "no line": b"hello\n",
-    }
-    (tmp_path / "keys" / key_file(keyid(other.public))).write_bytes(pem(other.public))
-    before = tree(tmp_path / "mini")
-    for name, line in lines.items():
-        with pytest.raises(EvidenceError):
-            add_line(made.folder, line, signer)
-        assert tree(tmp_path / "mini") == before, name
-    for wrong in (other, None):
-        with pytest.raises(ConfigError, match="its publisher is"):
-            add_line(made.folder, good, wrong)
-        assert tree(tmp_path / "mini") == before and len(read_log(tmp_path).entries) == 1

@@ -35,6 +35,10 @@ STANDING = Standing(
     HOSTILE,
     HOSTILE,
     HOSTILE,
+    "withdrawn",
+    HOSTILE,
+    HOSTILE * 20,
+    HOSTILE,
 )
 KEPT = ("state", "metric", "unit", "workload", "gates", "evidence", "id")
 

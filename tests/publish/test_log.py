@@ -165,4 +165,12 @@ def test_the_pack_that_stands(reports: Path) -> None:
     assert held.current("mini") is None and held.current("other") is None
     until = log.Log(held.entries[:3], held.heads[:3], b"")
     assert until.current("mini") == second
-    assert until.published("mini", first.pack) == first and until.published("mini", "x") is None
+    assert until.told("mini", first.pack) == log.Told(
+        "superseded", first.at, "", second.at, "a fault in one", second.pack
+    )
+    assert until.told("mini", second.pack) == log.Told("current", second.at, first.pack)
+    assert until.told("mini", "x") == until.told("other", first.pack) == log.Told()
+    last = held.entries[-1]
+    assert held.told("mini", second.pack) == log.Told("withdrawn", second.at, first.pack, last.at, "a fault in two")
+    again, head = log.entry_after(held, "publish", "mini", second.pack, None)
+    assert held.after(again, head).told("mini", second.pack) == log.Told("current", again.at)

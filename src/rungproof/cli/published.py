@@ -46,14 +46,20 @@ def add_withdraw_options(to: argparse.ArgumentParser) -> None:
 
 
 def take_back(options: argparse.Namespace) -> int:
-    """Write the withdrawal into the log, signed by the key that signed the pack. Raises ConfigError for another key."""
+    """Write the withdrawal into the log and on the pack's page, signed by the key that signed the pack. Raises ConfigError for another key."""
     folder = options.pack.resolve()
     if not (folder / "MANIFEST.sha256").is_file():
         raise ConfigError(f"{options.pack}: is no pack's folder; name one such as reports/campaign_v2/0123456789ab")
     signer = None
     if publisher_of(folder)[0]:
         signer, _ = find_signer(options.key, None, os.environ)
-    withdraw(folder, signer, options.reason)
+    trouble = withdraw(folder, signer, options.reason)
     build_site(folder.parents[1])
-    print(f"{options.pack}: withdrawn. Its files stay where they are; the log says why.")
+    if trouble:
+        print(
+            f"{options.pack}: its page could not be drawn anew, so it does not say so: {clean(trouble)}",
+            file=sys.stderr,
+        )
+    says = "log and site say" if trouble else "its page, the log and the site say"
+    print(f"{options.pack}: withdrawn. Its files stay where they are; {says} why.")
     return 0

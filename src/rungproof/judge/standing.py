@@ -1,6 +1,7 @@
 """From the lines of a pack's proof to its state. A pure function; who signed what was checked before."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rungproof.judge.checks.moments import seconds
@@ -15,28 +16,25 @@ def standing(
     pack: str,
     publisher: str,
     claimed: Collection[str],
-    log_head: str = "",
-    supersedes: str = "",
-    published: str = "",
+    logged: Standing | None = None,
 ) -> Standing:
     """The standing of a published pack.
 
     pack: sha256 of its manifest; publisher: key id, "" for an unsigned pack; claimed: ids of the items that its claims rest on
     (judge/replay.py), all of which a replay must have compared. A line whose signature does not hold, or that speaks of
     another pack, never counts. With an unsigned pack nobody can be told from its publisher, so it is never above Replayed.
+    logged: what the log alone says (head, dates, what is superseded or withdrawn), which is taken over as it is.
     """
     told = [_judged(line, pack, publisher, claimed) for line in lines]
     reached = max((ORDER.index(state) for state, _ in told), default=0)
     own = [line for line in lines if line.kind == "measurement" and line.subject == pack]
-    return Standing(
+    return replace(
+        logged or Standing(),
         state=ORDER[reached],
         pack=pack,
         signer=publisher,
         signed=bool(publisher) and any(line.holds and line.keyid == publisher for line in own),
         lines=tuple(row for _, row in told),
-        log_head=log_head,
-        supersedes=supersedes,
-        published=published,
     )
 
 

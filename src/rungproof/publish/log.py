@@ -22,6 +22,7 @@ from rungproof.records.files import append_synced, write_atomic
 from rungproof.records.proof import key_file, pae
 
 Event = Literal["publish", "supersede", "withdraw", "replay"]
+Status = Literal["unlogged", "current", "superseded", "withdrawn"]
 EVENTS: tuple[Event, ...] = get_args(Event)
 NAME, KEYS, LOCK = "log.jsonl", "keys", ".lock"
 STUDY, PACK = re.compile(r"[a-z0-9][a-z0-9_@-]{0,90}"), re.compile(r"[0-9a-f]{12}")
@@ -52,6 +53,19 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """The last word of the log on one pack. `published`, `ended_at`: UTC; `supersedes`, `successor`: ids of packs; `reason`: why it
+    was superseded or withdrawn."""
+
+    status: Status = "unlogged"
+    published: str = ""
+    supersedes: str = ""
+    ended_at: str = ""
+    reason: str = ""
+    successor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Log:
     """The whole entries, the digest of each line in order (`heads`), and the bytes of a last line that was cut short (`torn`)."""
 
@@ -74,10 +88,21 @@ class Log:
                 found = None
         return found
 
-    def published(self, study: str, pack: str) -> Entry | None:
-        """The last entry by which this pack was published, withdrawn since or not."""
-        made = [e for e in self.entries if (e.study, e.pack) == (study, pack) and e.event in ("publish", "supersede")]
-        return made[-1] if made else None
+    def told(self, study: str, pack: str) -> Told:
+        """What became of a pack. Published again after it was withdrawn, it stands as if it had never ended."""
+        made = Told()
+        for entry in (e for e in self.entries if e.study == study):
+            if entry.event in ("publish", "supersede") and entry.pack == pack:
+                made = Told("current", entry.at, entry.supersedes)
+            elif entry.event == "supersede" and entry.supersedes == pack and made.status != "withdrawn":
+                made = replace(made, status="superseded", ended_at=entry.at, reason=entry.reason, successor=entry.pack)
+            elif entry.event == "withdraw" and entry.pack == pack:
+                made = replace(made, status="withdrawn", ended_at=entry.at, reason=entry.reason)
+        return made
+
+    def after(self, entry: Entry, head: str) -> "Log":
+        """The log as it is once this entry, made for it, is written."""
+        return Log((*self.entries, entry), (*self.heads, head), b"")
 
 
 @contextmanager

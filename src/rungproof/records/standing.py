@@ -37,7 +37,8 @@ class StandingLine:
 @dataclass(frozen=True, slots=True)
 class Standing:
     """`page/standing.json`. `pack`: sha256 of the pack's manifest; `signer`: key id of the publisher, "" unsigned; `lines`: in the
-    order of the file; `log_head`: digest of the last line of the log; `supersedes`: pack before this one; `published`: UTC."""
+    order of the file. What the log says: `log_head`, digest of its last line; `supersedes`: pack before this one; `published`: UTC;
+    `ended`: that this pack stands no more, since `ended_at` (UTC), because of `reason`; `successor`: the pack in its place."""
 
     state: State = "Not published"
     pack: str = ""
@@ -47,4 +48,8 @@ class Standing:
     log_head: str = ""
     supersedes: str = ""
     published: str = ""
+    ended: Literal["", "superseded", "withdrawn"] = ""
+    ended_at: str = ""
+    reason: str = ""
+    successor: str = ""
     format: Literal["rungproof.standing/1"] = "rungproof.standing/1"

@@ -174,6 +174,11 @@ def _loose(text: str) -> bool:
     return any(char.isdigit() for char in ORDINAL.sub("", text))
 
 
+def names_a_rate(text: str) -> bool:
+    """Whether a text holds a number that a page may show with its evidence alone, so that it may stand on none as it is."""
+    return MEASURED.search(text) is not None
+
+
 def check_pages(pages: Mapping[str, bytes], summary: Mapping[str, Any], found: Found) -> None:
     """Every page against the recomputed summary, in its plain form. pages: path -> bytes; none at all fails."""
     found.need("L2", "claims on pages")

@@ -61,14 +61,14 @@ def _claims(said: Mapping[str, Any], again: Again, found: Found) -> None:
 
 
 def _standing(read: Read, again: Again, proof: Mapping[str, Any], found: Found) -> Standing:
-    """The standing as it is. The state on the page is the one that the lines give; what the log says (head, date, what it
-    supersedes) is the log's."""
+    """The standing as it is. The state on the page is the one that the lines give; what the log says (head, dates, what it
+    supersedes, how it ended) is the log's."""
     data = read("page/standing.json")
     said = parse(Standing, data, "page/standing.json") if data is not None else Standing()
     names = ("kind", "keyid", "holds", "subject", "predicate")
     lines = [ProofLine(**{name: one[name] for name in names}) for one in proof["lines"] if one["kind"] != "page"]
     claimed = claimed_items(again.plan, again.summary.points)
-    made = standing(lines, proof["pack"], proof["publisher"], claimed, said.log_head, said.supersedes, said.published)
+    made = standing(lines, proof["pack"], proof["publisher"], claimed, said)
     if data is None:
         found.note("page/standing.json: there is none, so no state is claimed")
         return made

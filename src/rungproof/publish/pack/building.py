@@ -1,6 +1,7 @@
 """Building a pack: everything is read, checked and written beside its place, and moved there when it is whole."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from rungproof.judge.checks.found import Found
@@ -11,6 +12,7 @@ from rungproof.publish.pack.contents import check, evidence
 from rungproof.publish.pack.crate import CRATE, crate
 from rungproof.publish.pack.files import MANIFEST, PROOF, manifest, reducer, write_tree
 from rungproof.publish.pack.inputs import inputs
+from rungproof.publish.pack.merging import tell_ended
 from rungproof.publish.pack.placing import Pack, finish, head_shown, place, workshop
 from rungproof.publish.pack.readme import readme
 from rungproof.publish.pack.statements import first_lines, public_of
@@ -29,9 +31,9 @@ def build(study: Path, reports: Path, root: Path, signer: Signer | None = None, 
     """Make `reports/<study>/<id>/` and its zip from a results folder, and write the log; the same results and key give the same bytes.
 
     root: the checkout whose config/ and envs/ the plan was resolved from. signer None: an unsigned pack, which says so. reason: why
-    an earlier pack of this study is superseded. Published already: nothing new in the log. Raises EvidenceError where evidence is
-    missing, damaged, newer than what was made from it or gives other numbers, ConfigError where a reason is lacking, HostError where the disk
-    refuses; then nothing is left behind.
+    an earlier pack of this study is superseded, which that pack's page then says, too. Published already: nothing new in the log.
+    Raises EvidenceError where evidence is missing, damaged, newer than what was made from it or gives other numbers, ConfigError where a
+    reason is lacking, HostError where the disk refuses; then nothing is left behind.
     """
     plan, summary = check(study)
     made = _parts(study, root, plan, summary, signer)
@@ -47,21 +49,14 @@ def build(study: Path, reports: Path, root: Path, signer: Signer | None = None, 
             write_tree(folder, made)
             kept = (final / PROOF).read_bytes() if (final / PROOF).is_file() else b""
             (folder / PROOF).write_bytes(kept or first_lines(made, plan, summary, signer))
-            known = entry or log.published(study.name, name)
-            told = finish(
-                folder,
-                reports,
-                head or head_shown(final, log),
-                known.at if known else "",
-                known.supersedes if known else "",
-                signer,
-            )
+            now = log.after(entry, head) if entry else log
+            told = finish(folder, now, head or head_shown(final, log), signer)
             if signer:
                 write_key(reports, signer)
             pack = place(folder, final, entry is not None, told)
         if entry:
             append(reports, log, entry)
-        return pack
+        return replace(pack, stale=tell_ended(final.parent, now, signer))
 
 
 def _next(log: Log, study: str, name: str, signer: Signer | None, reason: str) -> tuple[Entry | None, str]:

@@ -6,15 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from rungproof.judge.checks.page import names_a_rate
 from rungproof.judge.replay import claimed_items
 from rungproof.judge.standing import standing
-from rungproof.publish.log import KEYS, Log
+from rungproof.publish.log import KEYS, Log, Told
 from rungproof.publish.pack.files import MANIFEST, PAGE, PROOF, manifest, write_zip
 from rungproof.publish.pack.statements import page_line, proof_lines, publisher_of
 from rungproof.publish.pages import render
+from rungproof.publish.pages.text import visible
 from rungproof.publish.signing import Signer, keyid
-from rungproof.records.codec import canonical, read, sha256
+from rungproof.records.codec import canonical, plain, read, sha256
 from rungproof.records.errors import ConfigError, EvidenceError, HostError
 from rungproof.records.files import to_disk, write_atomic
 from rungproof.records.plan import Plan
@@ -22,13 +25,14 @@ from rungproof.records.standing import ProofLine, Standing
 from rungproof.records.summary import Summary
 
 UNFINISHED, BEFORE = ".building-", "before"
+NAMES_A_RATE = "it names a rate, which no page shows without its evidence; the publisher's log has it"
 STANDING = "standing.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Pack:
     """A pack in its place. `files`, `size`: of the folder [bytes]; `zip_size`: of the zip beside it [bytes]; `new`: it was not
-    published before; `standing`: what its page says."""
+    published before; `standing`: what its page says; `stale`: packs of the study whose pages do not say that they ended, and why."""
 
     folder: Path
     files: int
@@ -36,6 +40,7 @@ class Pack:
     zip_size: int
     new: bool
     standing: Standing
+    stale: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -50,7 +55,15 @@ class Pack:
     def __str__(self) -> str:
         what = "published" if self.new else "already published, nothing new"
         by = f"signed by {self.standing.signer[:24]}" if self.standing.signed else "unsigned"
-        return f"{self.folder}: {what}, {by}: {self.files} files, {self.size / 1e6:.1f} MB, zip {self.zip_size / 1e6:.1f} MB"
+        return "\n".join(
+            (
+                f"{self.folder}: {what}, {by}: {self.files} files, {self.size / 1e6:.1f} MB, zip {self.zip_size / 1e6:.1f} MB",
+                *(
+                    f"Its page does not say that it is superseded or withdrawn (log and site do): {one}"
+                    for one in self.stale
+                ),
+            )
+        )
 
 
 def zip_of(folder: Path) -> Path:
@@ -78,9 +91,22 @@ def workshop(home: Path) -> Iterator[Path]:
         ) from error
 
 
-def finish(folder: Path, reports: Path, head: str, published: str, supersedes: str, signer: Signer | None) -> Standing:
+def redraw(folder: Path, log: Log, signer: Signer | None, line: bytes = b"") -> Pack:
+    """Draw the page of a published pack anew, as the log tells of it, after `line` has joined its proof. Nothing under a manifest
+    changes. Use it under the log's lock. Raises what `finish` and `workshop` do."""
+    with workshop(folder.parent) as temporary:
+        new = temporary / folder.name
+        shutil.copytree(folder, new)
+        if line:
+            (new / PROOF).write_bytes((new / PROOF).read_bytes() + line)
+        return place(new, folder, False, finish(new, log, log.head, signer))
+
+
+def finish(folder: Path, log: Log, head: str, signer: Signer | None) -> Standing:
     """Draw the page of a pack that is being made, from its summary and its proof, and add the publisher's word for it where the page
-    is not the one of the last word. Raises ConfigError where that needs a key that `signer` is not."""
+    is not the one of the last word. folder: in a workshop; log: with the entry that is about to be written; head: of it, or the one
+    that the page is to show. Raises ConfigError where that needs a key that `signer` is not."""
+    home = folder.parents[1]
     pack = sha256((folder / MANIFEST).read_bytes())
     publisher, pem = publisher_of(folder)
     if publisher != (keyid(signer.public) if signer else ""):
@@ -90,24 +116,46 @@ def finish(folder: Path, reports: Path, head: str, published: str, supersedes: s
         )
     summary, plan = read(Summary, folder / "summary.json"), read(Plan, folder / "plan.json")
     proof = (folder / PROOF).read_bytes()
-    lines = [line for _, line in proof_lines(proof, pem, reports / KEYS)]
+    lines = [line for _, line in proof_lines(proof, pem, home.parent / KEYS)]
     made = standing(
         [line for line in lines if line.kind != "page"],  # the page's own line speaks of this very standing
         pack,
         publisher,
         claimed_items(plan, summary.points),
-        head,
-        supersedes,
-        published,
+        as_logged(log.told(home.name, folder.name), head),
     )
     shutil.rmtree(folder / PAGE, ignore_errors=True)
     render(summary, folder / PAGE, made)
-    write_atomic(folder / PAGE / STANDING, canonical(made))
+    write_atomic(folder / PAGE / STANDING, canonical(_as_known(folder, made)))
     pages = {p.relative_to(folder / PAGE).as_posix(): p.read_bytes() for p in (folder / PAGE).rglob("*") if p.is_file()}
     (folder / PAGE / MANIFEST).write_bytes(manifest(pages))
     if not _says(lines, sha256((folder / PAGE / MANIFEST).read_bytes()), publisher):
         (folder / PROOF).write_bytes(proof + page_line(made, (folder / PAGE / MANIFEST).read_bytes(), signer))
     return made
+
+
+def _as_known(folder: Path, made: Standing) -> dict[str, Any]:
+    """A standing in the words of the pack's own reducer. One of before knows of no end of a pack and refuses keys that it does not
+    know; there the pages alone tell of it."""
+    fields: dict[str, Any] = plain(made)
+    if b"ended" in (folder / "reducer/rungproof/records/standing.py").read_bytes():
+        return fields
+    return {key: value for key, value in fields.items() if key not in ("ended", "ended_at", "reason", "successor")}
+
+
+def as_logged(told: Told, head: str) -> Standing:
+    """What a page repeats of the log. A reason that names a rate stays in the log: a page shows no rate without its evidence."""
+    if told.status not in ("superseded", "withdrawn"):
+        return Standing(log_head=head, supersedes=told.supersedes, published=told.published)
+    return Standing(
+        log_head=head,
+        supersedes=told.supersedes,
+        published=told.published,
+        ended="withdrawn" if told.status == "withdrawn" else "superseded",
+        ended_at=told.ended_at,
+        reason=NAMES_A_RATE if names_a_rate(visible(told.reason)) else told.reason,
+        successor=told.successor,
+    )
 
 
 def _says(lines: list[ProofLine], page: str, publisher: str) -> bool:

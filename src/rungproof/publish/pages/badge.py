@@ -26,13 +26,14 @@ def badge(summary: Summary, standing: Standing) -> bytes:
     left = "rungproof"
     state = "simulated, not measured" if summary.simulated else standing.state
     words = [
+        standing.ended,
         state,
         f"{summary.tally.get('qualified', 0)}/{len(summary.points)} qualified",
         visible(measured_on(summary)),
     ]
     right = " · ".join(word for word in words if word)
     a, b = (round(len(text) * CHAR + 2 * PAD) for text in (left, right))
-    color = "#8a2b06" if summary.simulated else COLORS[standing.state]
+    color = "#8a2b06" if summary.simulated or standing.ended else COLORS[standing.state]
     made = Markup(
         '<svg xmlns="http://www.w3.org/2000/svg" width="{w}" height="20" viewBox="0 0 {w} 20" role="img" aria-label="{all}">'
         '<title>{all}</title><rect width="{a}" height="20" fill="#1d2024"/><rect x="{a}" width="{b}" height="20" fill="{color}"/>'

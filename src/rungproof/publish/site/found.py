@@ -151,12 +151,13 @@ def _pack(folder: Path, log: Log) -> PackEntry:
     points = build(tuple[Point, ...], held.get("points"), f"{where}.points")
     headlines = build(tuple[Headline, ...], held.get("headlines"), f"{where}.headlines")
     simulated = _is(held, "simulated", bool, where)
-    status, reason, successor, published = _logged(log, folder.parent.name, folder.name)
+    told = log.told(folder.parent.name, folder.name)
     return PackEntry(
         study=folder.parent.name, id=folder.name, title=_is(held, "title", str, where), claim=_is(held, "claim", str, where),
         host=_is(held, "host", str, where), host_name=str(arms[0].launch.get("host", "")) if arms else "",
-        status="simulated" if simulated and status == "current" else status, standing=_standing(folder, points, manifest), measured=_measured(held),
-        published=published, reason=reason, successor=successor,
+        status="simulated" if simulated and told.status == "current" else told.status,
+        standing=_standing(folder, points, manifest), measured=_measured(held),
+        published=told.published, reason=told.reason if told.status == "withdrawn" else "", successor=told.successor,
         arms=tuple(_arm(folder, arm, headlines, points) for arm in arms),
         states=tuple(sorted(Counter(p.state for p in points).items())), suites=_suites(held), rules=_is(held, "rules", dict, where),
         configs=tuple(sorted(p.relative_to(folder / "plan/inputs/config").as_posix() for p in (folder / "plan/inputs/config").rglob("*.yaml"))),
@@ -179,22 +180,6 @@ def _standing(folder: Path, points: Sequence[Point], manifest: bytes) -> Standin
     if any(line.kind in ("replay", "recompute") for line in lines):  # nothing else asks for the plan, which is large
         claimed = claimed_items(parse(Plan, read_bounded(folder / "plan.json"), f"{folder}/plan.json"), points)
     return standing([line for line in lines if line.kind != "page"], sha256(manifest), publisher, claimed)
-
-
-def _logged(log: Log, study: str, pack: str) -> tuple[Status, str, str, str]:
-    """(status, reason, successor, when published): the last word of the log on a pack."""
-    status: Status = "unlogged"
-    reason = successor = published = ""
-    for entry in log.entries:
-        if entry.study != study:
-            continue
-        if entry.event in ("publish", "supersede") and entry.pack == pack:
-            status, published, reason, successor = "current", entry.at, "", ""
-        elif entry.event == "supersede" and entry.supersedes == pack and status != "withdrawn":
-            status, successor = "superseded", entry.pack
-        elif entry.event == "withdraw" and entry.pack == pack:
-            status, reason = "withdrawn", entry.reason
-    return status, reason, successor, published
 
 
 def _measured(held: Mapping[str, Any]) -> str:
