@@ -43,7 +43,7 @@ from typing import Any
 LEVELS = {"L0": "bytes", "L1": "signer", "L2": "numbers", "L3": "identity", "L4": "sense"}
 MANIFEST, PAGE, PROOF, SIGNER = "MANIFEST.sha256", "page/", "proof.intoto.jsonl", "signer.pub.pem"
 MOST_FILES, MOST_BYTES, LARGEST, DEEPEST = 200_000, 16 * 2**30, 512 * 2**20, 16
-UNPACKED = 512 * 2**20  # bytes of one raw file after decompression
+UNPACKED = 6 * 2**30  # bytes of one raw file after decompression, as records/raw.py has it
 MOST_LINES, LONGEST_NAME, SHOWN = 10_000, 1000, 20
 LINE = re.compile(r"([0-9a-f]{64})  ([^\n]+)")
 NAME = re.compile(r"[!#-\[\]-~][ -!#-\[\]-~]*")  # printable ASCII without quotes and backslashes
@@ -132,7 +132,7 @@ class Files:
             return None
         handle = os.open(self.root / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as file:
-            data = file.read(limit + 1)
+            data = file.read(min(limit, os.fstat(handle).st_size) + 1)  # as much memory is taken as is asked for
         if len(data) > limit:
             raise Refused(f"{path}: more than {limit} bytes; refused")
         if path in self._digests and hashlib.sha256(data).hexdigest() != self._digests[path]:

@@ -2,8 +2,10 @@
 
 import gzip
 import json
+import shlex
 import shutil
 import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -148,6 +150,25 @@ def test_results_that_are_not_up_to_date_are_refused(
     with pytest.raises(EvidenceError, match=words):
         build(study, tmp_path / "reports", measured.folder)
     assert not (tmp_path / "reports").exists()
+
+
+def test_a_raw_file_past_its_limit_is_refused(
+    measured: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would fail L0 of every verifier: told before anything is published, with what to do."""
+    monkeypatch.setattr("rungproof.records.raw.MAX_RAW", 10_000)
+    with pytest.raises(
+        EvidenceError, match=r"\.raw\.jsonl\.gz: more than 10000 bytes after decompression.*fewer tokens"
+    ):
+        build(measured.study("mini"), tmp_path / "reports", measured.folder)
+    assert not (tmp_path / "reports").exists()
+
+
+def test_a_pack_is_verified_in_little_memory(pack: Pack) -> None:
+    """The limits are no size that is taken beforehand: an honest small pack needs a fifth of a GB of addresses, Python and openssl included."""
+    call = f"ulimit -v 200000; exec {shlex.quote(sys.executable)} -I verify.py"
+    done = subprocess.run(["sh", "-c", call], cwd=pack.folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_another_configuration_than_the_plans_is_refused(measured: Checkout, tmp_path: Path) -> None:

@@ -94,6 +94,24 @@ def test_damaged_raw_files_are_refused(data: bytes, why: str) -> None:
         raw.decode(data, "x")
 
 
+def test_what_nobody_could_read_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Past either limit of a raw file the member is refused with what to do, and what was written before stays a whole file."""
+    members = raw.Members("base.a/ladder/c4")
+    first = members.encode(LINES)
+    size = len(gzip.decompress(first))
+    raw.check_size(first * 2, "x")
+    for name, most in (("MAX_RAW", 2 * size - 1), ("MAX_FILE", 2 * len(first) - 1)):
+        with monkeypatch.context() as patch:
+            patch.setattr(raw, name, most)
+            with pytest.raises(EvidenceError, match=f"c4: more than {most} bytes.*fewer tokens, users or passes"):
+                members.encode(LINES)
+            with pytest.raises(EvidenceError, match=f"x: more than {most} bytes"):
+                raw.check_size(first * 2, "x")
+            raw.check_size(first, "x")
+            raw.check_size(b"no gzip", "x")
+    assert raw.decode(first + members.encode(LINES[1:]), "x") == [*LINES, *LINES[1:]]
+
+
 def test_a_decompression_bomb_is_refused() -> None:
     """A small file that grows past the limit is refused."""
     with pytest.raises(EvidenceError, match="more than 1000 bytes"):

@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 from rungproof.records.errors import ConfigError, EvidenceError
 from rungproof.verify import MOST_BYTES, MOST_FILES, wrong_name
 
-MOST_ZIP = 4 * 2**30  # bytes of a zip
 RATIO, SMALL = 100, 64 * 2**20  # a zip may unpack to RATIO times its size, or to SMALL
 BLOCK, SOCKET_S, WHOLE_S = 2**20, 60.0, 3600.0
 
@@ -51,8 +50,10 @@ def download(url: str, to: Path) -> None:
         with urllib.request.urlopen(url, timeout=SOCKET_S) as answer, to.open("wb") as file:
             while block := answer.read(BLOCK):
                 size += len(block)
-                if size > MOST_ZIP or time.monotonic() > until:
-                    raise EvidenceError(f"{url}: more than {MOST_ZIP} bytes, or not done after {WHOLE_S:g} s; refused")
+                if size > MOST_BYTES or time.monotonic() > until:
+                    raise EvidenceError(
+                        f"{url}: more than {MOST_BYTES} bytes, or not done after {WHOLE_S:g} s; refused"
+                    )
                 file.write(block)
     except (urllib.error.URLError, http.client.HTTPException, OSError, ValueError) as error:
         raise ConfigError(f"{url}: cannot be fetched ({error}); fetch it by other means and give the file") from error

@@ -139,10 +139,12 @@ def _prepare(ask: Ask) -> None:
 def _run(ask: Ask, item: Item, lines: list[raw.Line], say: Callable[[str], None]) -> _Stop | None:
     """Send the batches of a rung, collecting its raw lines; returns why nothing more can be sent, if so."""
 
+    members = raw.Members(f"{item.id}.raw.jsonl.gz")
+
     def keep(*new: raw.Line) -> None:
         lines.extend(new)
         if ask.out is not None:
-            append_synced(raw_path(ask.out, item), raw.encode(new))
+            append_synced(raw_path(ask.out, item), members.encode(new))
 
     keep(raw.Header("external", "", item.id), _counters(ask.target.base, "before"))
     planned = bodies(ask, item)

@@ -85,7 +85,8 @@ def _measure(
     prompts = read_prompts(prompts_path.read_bytes(), str(prompts_path))
     planned = batches(item, prompts, server.model)
     before = read_metrics(server.url, "before", busy_s=plan.limits["idle_s"])
-    append_synced(path, raw.encode([raw.Header(server.session, server.boot, item.id), before]))
+    members = raw.Members(path.name)
+    append_synced(path, members.encode([raw.Header(server.session, server.boot, item.id), before]))
     address = address_of(server.url)
     start, generated = time.monotonic(), 0
     cell_end = time.monotonic() + plan.limits["cell_deadline_s"]
@@ -100,7 +101,7 @@ def _measure(
             address, [Planned(b.key, b.body, b.delay_ns) for b in batch.bodies], batch=batch.batch,
             deadline_s=min(left_s, plan.limits["request_deadline_s"]), idle_s=plan.limits["idle_s"],
         )  # fmt: skip
-        append_synced(path, raw.encode([line, *requests]))
+        append_synced(path, members.encode([line, *requests]))
         if not requests or all(r.end == "refused" for r in requests):
             return "failed", (Reason("no server", found="connection refused", expected=server.url, where=batch.batch),)
         tokens = int(item.spec["cap"] if item.spec["kind"] == "strict" else item.spec["tokens"])
@@ -111,5 +112,5 @@ def _measure(
         tell(BatchDone(batch.batch, number, len(planned), done, len(requests), rate))
         if done < len(requests):
             break
-    append_synced(path, raw.encode([read_metrics(server.url, "after")]))
+    append_synced(path, members.encode([read_metrics(server.url, "after")]))
     return "measured", ()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rungproof.publish.words import call_of
+from rungproof.records import raw
 from rungproof.records.codec import read, sha256
 from rungproof.records.errors import EvidenceError
 from rungproof.records.formats import Canary, Input, Judged
@@ -62,8 +63,8 @@ def check(study: Path) -> tuple[Plan, Summary]:
     for path in sorted(study.glob("sessions/*/judged/*.json")):
         _check_inputs(study, path.relative_to(study).as_posix(), read(Judged, path).inputs)
     for path in sorted(study.glob("sessions/*/canary_*.json")):
-        raw = read(Canary, path).raw
-        _check_inputs(study, path.relative_to(study).as_posix(), (raw,) if raw else ())
+        of_canary = read(Canary, path).raw
+        _check_inputs(study, path.relative_to(study).as_posix(), (of_canary,) if of_canary else ())
     for verdict in summary.verdicts:
         _check_inputs(study, f"verdicts/{verdict.gate}.json", verdict.inputs)
     return plan, summary
@@ -92,12 +93,15 @@ def _again(study: Path) -> str:
 def evidence(study: Path, summary: Summary) -> Iterator[tuple[str, bytes]]:
     """Path and bytes of every record of a results folder, and what is kept of its servers' logs.
 
-    Raises EvidenceError for a file that cannot be read or is a link: a pack holds what it names.
+    Raises EvidenceError for a file that cannot be read or is a link: a pack holds what it names; and for a raw file past its limits.
     """
     for pattern in RECORDS:
         for path in sorted(study.glob(pattern)):
             if not path.name.startswith("."):
-                yield path.relative_to(study).as_posix(), _bytes(path)
+                data = _bytes(path)
+                if path.suffix == ".gz":
+                    raw.check_size(data, str(path))
+                yield path.relative_to(study).as_posix(), data
     for verdict in summary.verdicts:
         path = study / "verdicts" / f"{verdict.gate}.json"
         yield path.relative_to(study).as_posix(), _bytes(path)

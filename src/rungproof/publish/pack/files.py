@@ -8,15 +8,26 @@ from pathlib import Path
 import rungproof
 from rungproof.records.codec import sha256
 from rungproof.records.errors import EvidenceError
+from rungproof.records.raw import MAX_FILE
 
 PROOF, PAGE, MANIFEST = "proof.intoto.jsonl", "page", "MANIFEST.sha256"
 PLAIN = re.compile(r"[A-Za-z0-9._@+/-]{1,1000}")
+# As verify.py has them, which nothing can be imported from here; a test holds them equal.
+MOST_FILES, MOST_BYTES, LARGEST = 200_000, 16 * 2**30, MAX_FILE
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # the first date that a zip can hold
 
 
 def manifest(made: Mapping[str, bytes]) -> bytes:
-    """What `sha256sum -c` reads: one line a file, sorted by path. Raises EvidenceError for a path that not every reader would take."""
-    for path in made:
+    """What `sha256sum -c` reads: one line a file, sorted by path. Raises EvidenceError for a path that not every reader would take,
+    and for more than a verifier reads."""
+    whole = sum(map(len, made.values()))
+    if len(made) > MOST_FILES or whole > MOST_BYTES:
+        raise EvidenceError(
+            f"{len(made)} files of {whole} bytes; a pack holds at most {MOST_FILES} files of {MOST_BYTES} bytes. Split the campaign"
+        )
+    for path, data in made.items():
+        if len(data) > LARGEST:
+            raise EvidenceError(f"{path}: {len(data)} bytes; a file of a pack holds at most {LARGEST}")
         if not PLAIN.fullmatch(path) or {"", ".", ".."} & set(path.split("/")):
             raise EvidenceError(
                 f"{path!r:.120}: no name for a file of a pack; expected letters, digits and . _ @ + - between slashes"
