@@ -103,7 +103,7 @@ def _item(plan: Plan, study: Path, item: Item, records: Records, session: str | 
     if accepted is not None and accepted.spec_sha256 == item.spec_sha256:
         return _accepted(plan, study, item, accepted, records)
     if newest := _newest(study, item, records):
-        why = str(newest.reasons[0]) if newest.reasons else ""
+        why = newest.reasons[0].after(newest.session) if newest.reasons else ""
         return ItemNow(item.id, newest.state, None, "", "", newest.session, why)
     return ItemNow(item.id, "to do", None, "", "", "", "")
 
@@ -132,7 +132,7 @@ def _accepted(plan: Plan, study: Path, item: Item, judged: Judged, records: Reco
         why = "others are held against it" if oracle else "not compared yet"
         return ItemNow(item.id, "accepted", value, unit, "", judged.session, why)
     bad = next((v for v in verdicts if v.state != "qualified"), None)
-    why = str(bad.reasons[0]) if bad and bad.reasons else ""
+    why = bad.reasons[0].after(judged.session) if bad and bad.reasons else ""
     return ItemNow(
         item.id,
         "identical" if bad is None else "withheld",

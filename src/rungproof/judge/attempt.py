@@ -163,7 +163,7 @@ def session_reasons(item: Item, launch_sha256: str, evidence: Evidence) -> list[
                 )
             )
     if not closed.sound:
-        why = "; ".join(str(r) for r in closed.reasons) or closed.exit
+        why = "; ".join(r.after(attempt.session) for r in closed.reasons) or closed.exit
         found.append(
             Reason(
                 "session not sound",

@@ -36,7 +36,7 @@ def judge_gate(gate: Gate, subject: Judged | None, oracle: Judged | None, inputs
         if side.state != "accepted":
             why = Reason(
                 "nothing to compare",
-                found=f"{side.state}: {side.reasons[0] if side.reasons else 'no reason kept'}",
+                found=f"{side.state}: {side.reasons[0].after(name) if side.reasons else 'no reason kept'}",
                 where=name,
             )
             return uncompared(gate, "invalid", (why,), inputs)

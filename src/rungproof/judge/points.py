@@ -122,7 +122,7 @@ def _state(
     for wanted in ("failed", "invalid", "skipped"):
         bad = [j for j in used if j and j.state == wanted]
         if bad:
-            return wanted, tuple(f"{j.session}: {r}" for j in bad for r in j.reasons)[:8]
+            return wanted, tuple(f"{j.session}: {r.after(j.session)}" for j in bad for r in j.reasons)[:8]
     reasons: list[str] = []
     comparisons = [g for g in gates if g.oracle]
     if not comparisons:

@@ -169,7 +169,8 @@ def _session(facts: SessionFacts, current: bool, points: Sequence[Point]) -> Ses
     return SessionInfo(
         server.session, server.arm, server.replicate, server.boot, server.status, current, bool(closed and closed.sound),
         facts.before.status if facts.before else "missing", facts.after.status if facts.after else "missing", server.ready_s,
-        closed.lived_s if closed else None, server.at, tuple(str(r) for r in reasons), server.knobs, server.identity, server.environment,
+        closed.lived_s if closed else None, server.at, tuple(r.after(server.session) for r in reasons),
+        server.knobs, server.identity, server.environment,
         closed.exit if closed else "still open", facts.client, facts.env,
         finer(server.session, facts.client, points), watts(facts.env), _registered(facts),
     )  # fmt: skip
@@ -242,7 +243,7 @@ def _history_row(findings: Findings, item: Item, judged: Judged) -> HistoryRow:
     return HistoryRow(
         item.arm, item.replicate, item.workload, item.item, judged.session, judged is findings.used(item.id), judged.state,
         value_of(item, judged) if judged.requests else None, UNITS[item.spec["kind"]], verdict.k if verdict else 0, verdict.n if verdict else 0,
-        tuple(str(r) for r in judged.reasons[:8]), raw,
+        tuple(r.after(judged.session) for r in judged.reasons[:8]), raw,
     )  # fmt: skip
 
 

@@ -35,7 +35,7 @@ def accept(judged_files: Sequence[Path], to: Path) -> Judged:
     if judged is None:
         raise EvidenceError(f"{to}: there is no judged record to accept")
     if judged.state not in ("accepted", "skipped"):
-        why = "\n  ".join(str(r) for r in judged.reasons[:12])
+        why = "\n  ".join(r.after(judged.session) for r in judged.reasons[:12])
         raise EvidenceError(
             f"{judged.arm}.{judged.replicate}/{judged.workload}/{judged.item} is {judged.state} in session {judged.session}:\n  {why}\n"
             "Its records are kept. The next call of the same command measures it again on a fresh server."

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -52,7 +53,7 @@ def start_server(study: Path, session: str, build: str, gate: Path | None) -> Se
     standing(session, "starting", done=0, total=None, rate=None, **_figures(progress(study, plan, session)))
     server = serving.start(folder.session(session), order, tell)
     for reason in server.reasons:
-        aloud(f"{session}: {reason}")
+        aloud(f"{session}: {reason.after(session)}")
     aloud(f"{session}: {server.status} after {server.ready_s} s")
     return server
 
@@ -113,7 +114,7 @@ def canary(study: Path, session: str, when: str) -> None:
     if when == "before":
         check_session(study, session)
     record = run_canary(Folder(study).session(session), when, "job")  # type: ignore[arg-type]
-    aloud(f"{session}: canary {when}: {record.status} {'; '.join(map(str, record.reasons))}")
+    aloud(f"{session}: canary {when}: {record.status} {_after(session, record.reasons)}")
 
 
 def check_session(study: Path, session: str) -> None:
@@ -155,9 +156,13 @@ def attempt(study: Path, session: str, workload: str, item: str) -> None:
     record = measure_item(study, session, plan.item(f"{arm}.{replicate}/{step}"), plan, tell)
     speed = f", {rate:.0f} tok/s" if rate and not plan.simulated else ""
     far = progress(study, plan, session)
-    why = "; ".join(map(str, record.reasons))
+    why = _after(session, record.reasons)
     aloud(f"{session}: {step}: {record.status} in {record.seconds:.1f} s{speed} {far or ''} {why}".rstrip())
     standing(session, step, **_figures(far))
+
+
+def _after(session: str, reasons: Iterable[Reason]) -> str:
+    return "; ".join(reason.after(session) for reason in reasons)
 
 
 def _figures(far: Progress | None) -> dict[str, float]:
@@ -168,7 +173,7 @@ def stop_server(study: Path, session: str) -> None:
     """Close the session; closed.json says how it ended."""
     standing(session, "stopping", done=0, total=None, rate=None)
     closed = serving.stop(Folder(study).session(session))
-    aloud(f"{session}: closed, sound {closed.sound}, {closed.exit} {'; '.join(map(str, closed.reasons))}")
+    aloud(f"{session}: closed, sound {closed.sound}, {closed.exit} {_after(session, closed.reasons)}")
 
 
 def settle(results: Path, patience_s: float = 60.0) -> list[str]:

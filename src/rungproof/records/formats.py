@@ -4,7 +4,7 @@ Every time that ends in `_ns` is on the monotonic clock of the measuring host [n
 for people only: no number is computed from it. Paths are relative to the campaign's results folder.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 PointState = Literal["qualified", "withheld", "invalid", "failed", "skipped", "missing"]
@@ -29,6 +29,12 @@ class Reason:
         if self.found:
             text += f" (found {self.found}" + (f"; expected {self.expected})" if self.expected else ")")
         return text
+
+    def after(self, place: str) -> str:
+        """The reason in words that follow the name of a place, which is not said a second time."""
+        if self.where != place and not self.where.startswith(f"{place}: "):
+            return str(self)
+        return str(replace(self, where=self.where.removeprefix(place).removeprefix(": ")))
 
 
 @dataclass(frozen=True, slots=True)
