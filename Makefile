@@ -28,7 +28,7 @@ $(READY): envs/orchestrator.lock pyproject.toml
 	@echo "Making .venv with $(PYTHON): about 130 MB to download, 500 MB on disk."
 	@if ! $(VENV)/bin/python -m pip --version >/dev/null 2>&1; then rm -rf $(VENV); $(PYTHON) -m venv $(VENV); fi
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r envs/orchestrator.lock || \
-	  { echo "Could not install envs/orchestrator.lock into .venv. If the package index was out of reach, run the same command again; what was downloaded is kept." >&2; exit 5; }
+	  { echo "Could not install envs/orchestrator.lock into .venv. If the package index was out of reach, run the same command again; what was downloaded is kept. Python 3.14 needs a C compiler and its headers, too (Debian and Ubuntu: apt-get install gcc python3-dev)." >&2; exit 5; }
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
