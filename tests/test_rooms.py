@@ -113,7 +113,7 @@ def test_files_and_scripts_stay_small() -> None:
     """No file of the library passes 400 lines, but verify.py, which a stranger gets as one file (docs/decisions/0019); a workflow
     script unpacks, calls and is done: at most 18 lines, no function."""
     for path, _ in rooms(SRC):
-        most = 660 if path == SRC / "verify.py" else 400
+        most = 680 if path == SRC / "verify.py" else 400
         assert len(path.read_text(encoding="utf-8").splitlines()) <= most, path
     scripts = list((ROOT / "workflow/scripts").glob("*.py"))
     assert len(scripts) > 10

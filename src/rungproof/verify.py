@@ -56,7 +56,7 @@ KINDS = {
 }
 UNSIGNED = "unsigned: there is no signer.pub.pem, so nobody stands for this pack"
 ED25519 = bytes.fromhex("302a300506032b6570032100")  # RFC 8410: what stands before the 32 bytes of a public key
-SECONDS, MEMORY = 3600, 12 * 2**30  # of one call as a script: a hostile pack must not hold a machine
+SECONDS, LATER, MEMORY = 3600, 10, 12 * 2**30  # of one call, seconds until it is told again, and bytes
 
 
 class Refused(Exception):
@@ -489,7 +489,7 @@ def deeper(files: Files, proof: Proof | None, room: Room, upto: str) -> list[Lev
     try:
         found = room("judge.checks.levels").check(files.read, files.names, asdict(proof) if proof else None, upto)
     except (Exception, SystemExit) as error:  # whatever a stranger's files do: told in one line, never a traceback
-        made["L2"].fail(f"cannot be judged: {type(error).__name__}: {error}"[:300])
+        made["L2"].fail(f"cannot be judged: {why(error)}"[:300])
         return [made["L2"]]
     for name, level in made.items():
         for text in found.failures[name]:
@@ -555,8 +555,15 @@ def _guarded(name: str, run: Callable[[], Level]) -> Level:
         return run()
     except Exception as error:  # whatever a stranger's files do: told in one line, never a traceback
         level = Level(name)
-        level.fail(f"{'' if isinstance(error, Refused) else f'{type(error).__name__}: '}{error}")
+        level.fail(why(error))
         return level
+
+
+def why(error: BaseException) -> str:
+    """An error in one line."""
+    if isinstance(error, MemoryError):
+        return f"takes more than {MEMORY // 2**30} GiB of memory, or than this process may have; refused"
+    return str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
 
 
 def levels(pack: Path, upto: str = "L4") -> dict[str, str]:
@@ -611,14 +618,15 @@ def report(levels: Iterator[Level], as_json: bool, tell: Callable[[str], None] =
     return code
 
 
-def _bounded() -> None:
-    """A hostile pack must hold neither the machine's memory nor its time."""
+def bounded() -> None:
+    """Limits of a whole process: a hostile pack must hold neither the machine's memory nor its time. Past the time Refused is raised
+    wherever it is, and again until the process ends."""
 
     def late(_number: int, _frame: FrameType | None) -> None:
         raise Refused(f"not done after {SECONDS} s; refused")
 
     signal.signal(signal.SIGALRM, late)
-    signal.alarm(SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS, LATER)
     try:
         import resource
 
@@ -643,11 +651,15 @@ def main(words: Sequence[str] | None = None) -> int:
         or (asked.log and not asked.log.is_file())
     ):
         parser.error("PACK must be a folder, KEY.pem and LOG files")
-    _bounded()
+    bounded()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may not have every letter of a stranger's text
     trust = asked.trust.read_bytes()[:65536] if asked.trust else None
-    return report(check(asked.pack, asked.level, trust, asked.log), asked.json)
+    try:
+        return report(check(asked.pack, asked.level, trust, asked.log), asked.json)
+    except (Refused, MemoryError) as error:  # past the time between two levels, or while one is told
+        print(f"verify.py: {why(error)}", file=sys.stderr)
+        return 10
 
 
 if __name__ == "__main__":

@@ -163,6 +163,7 @@ def test_cached_code_of_the_pack_is_never_run(pack: Path, key: Key) -> None:
     seal(pack, key)
     done = run(pack)
     assert done.returncode == 12 and "summary.json" in done.stdout, done.stdout
+    assert "L3 identity  FAILED" in done.stdout and "L4 sense     FAILED" in done.stdout  # there was nothing to compare
 
 
 def append(pack: Path, data: bytes) -> None:

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rungproof import __version__
 from rungproof.cli.command import Command
@@ -96,8 +96,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser().print_help(sys.stderr)
         return EXIT_CODE[ConfigError]
     options = parser().parse_args(words)
+    return carried_out(options.run, options)
+
+
+def carried_out(run: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
+    """The exit code of a command; an error of ours is one line."""
     try:
-        return int(options.run(options))
+        return int(run(options))
     except RungproofError as error:
         print(f"rungproof: {clean_lines(error)}", file=sys.stderr)
         return EXIT_CODE.get(type(error), 1)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import rungproof
 from rungproof import verify as verifier
+from rungproof.cli import limited
 from rungproof.cli.fetch import folder_of
 from rungproof.cli.words import clean, clean_lines
 from rungproof.judge.use import in_use
@@ -23,6 +24,7 @@ from rungproof.records.plan import Plan
 from rungproof.records.standing import Standing
 from rungproof.records.summary import Summary
 
+PATIENCE_S = 60  # past the time limit, which a library in the middle of its work may not see
 HOME = Path(rungproof.__file__).parent
 OTHER_PAGE = "the page was made by another version: its claims are checked, not its words"
 GENERATOR = re.compile(rb'<meta name="generator" content="([^"]{1,200})">')
@@ -45,7 +47,16 @@ def add_options(to: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print each level as it ends. Exit code 0, or 10 to 14: the first level that failed."""
+    """Print each level as it ends, in a process of its own with the limits of a pack's own verify.py. Exit code 0, or 10 to 14: the
+    first level that failed. Raises EvidenceError where the pack ends that process otherwise."""
+    words = ["--level", options.level, *(["--json"] if options.json else [])]
+    for name, place in (("--trust", options.trust), ("--log", options.log)):
+        words += [name, str(place)] if place else []
+    return limited.call("rungproof.cli.verifying", [*words, "--", str(options.study)], verifier.SECONDS + PATIENCE_S)
+
+
+def judge(options: argparse.Namespace) -> int:
+    """The same in this process, without limits."""
     for place in (options.trust, options.log):
         if place is not None and not place.is_file():
             raise ConfigError(f"{place}: there is no such file")

@@ -21,6 +21,7 @@ FILES = ("MANIFEST.sha256", "README.md", "plan.json", "proof.intoto.jsonl", "ro-
          "verify.py")  # fmt: skip
 FOLDERS = ("oracle/", "page/", "plan/", "reducer/", "runs/", "sessions/", "tables/", "verdicts/")
 SHOWN = re.compile(r"\.(?:s?html?|xht(?:ml)?|svgz?|xml|pdf|js|mjs|css)$", re.I)  # what a browser shows or runs
+DEEPER: tuple[Level, ...] = ("L3", "L4")  # that have nothing to look at where records cannot be read
 KNOWN = (*MARKUP, ".csv", ".json", ".parquet")
 
 
@@ -31,6 +32,8 @@ def check(read: Read, names: Collection[str], proof: Mapping[str, Any] | None, u
         again = recompute(read, names, found)
     except EvidenceError as error:
         found.fail("L2", str(error))
+        for level in DEEPER:
+            found.fail(level, "nothing to compare: see L2")
         return found
     summary = plain(again.summary)
     inside = {name.removeprefix("page/"): _bytes(read, name) for name in names if name.startswith("page/")}
