@@ -81,8 +81,9 @@ class Checkout:
         self.faults.write_text(json.dumps(list(faults)), encoding="utf-8")
 
     def command(self, *words: str) -> list[str]:
-        """The command line of one call of Snakemake."""
-        return [sys.executable, "-m", "snakemake", *words]
+        """The command line of one call of Snakemake; with two cores unless `words` say otherwise, for what is not measured."""
+        cores = () if "--cores" in words else ("--cores", "2")
+        return [sys.executable, "-m", "snakemake", *words, *cores]
 
     def start(self, *words: str) -> "subprocess.Popen[str]":
         """Start Snakemake in a process group of its own, as a terminal does."""
@@ -97,7 +98,7 @@ class Checkout:
             start_new_session=True,
         )
 
-    def run(self, *words: str, timeout: float = 240) -> "subprocess.CompletedProcess[str]":
+    def run(self, *words: str, timeout: float = 900) -> "subprocess.CompletedProcess[str]":
         """One whole call; its output in stdout."""
         return subprocess.run(
             self.command(*words),
@@ -156,6 +157,14 @@ def wait_for(what: Callable[[], Any], seconds: float, why: str) -> Any:
             return value
         time.sleep(0.05)
     raise AssertionError(f"not within {seconds} s: {why}")
+
+
+def left_over(checkout: Checkout, seconds: float = 60.0) -> list[tuple[int, str]]:
+    """Processes of the checkout that still run after so long: a supervisor whose call was killed has its session to close."""
+    end = time.monotonic() + seconds
+    while (found := checkout.processes()) and time.monotonic() < end:
+        time.sleep(0.05)
+    return found
 
 
 def end_all(checkout: Checkout) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from campaigns.checkout import MINI, Checkout, end_all
+from campaigns.checkout import MINI, Checkout, end_all, left_over
 from rungproof.publish.pack import Pack, build
 from rungproof.publish.signing import Signer, find_signer
 
@@ -22,7 +22,7 @@ def checkout(tmp_path: Path) -> Iterator[Callable[..., Checkout]]:
         return one
 
     yield make
-    left = [process for one in made for process in one.processes()]
+    left = [process for one in made for process in left_over(one)]
     for one in made:
         end_all(one)
     assert not left, f"still running after the test: {left}"
@@ -30,11 +30,14 @@ def checkout(tmp_path: Path) -> Iterator[Callable[..., Checkout]]:
 
 @pytest.fixture(scope="session")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
-    """A checkout with one finished campaign, `mini`, that has a withheld rung. Read only: copy what is to be changed."""
+    """A checkout with one finished campaign, `mini`, that has a withheld rung in each arm, and in terminal.txt what the call said.
+    Read only: copy what is to be changed."""
     one = Checkout(tmp_path_factory.mktemp("measured") / "checkout", {"mini": MINI})
     one.set_faults({"do": "flip", "match": {"concurrent": 4}, "after_tokens": 20})
+    one.environment.pop("TERM", None)
     call = one.run("mini")
     assert call.returncode == 0, call.stdout[-3000:]
+    (one.folder / "terminal.txt").write_text(call.stdout, encoding="utf-8")
     return one
 
 

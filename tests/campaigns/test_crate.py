@@ -25,7 +25,7 @@ def validated(folder: Path) -> "subprocess.CompletedProcess[str]":
         [str(PYTHON), "-I", str(script), str(folder), *PROFILES],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=900,
         env=variables,
     )
 

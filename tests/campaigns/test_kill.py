@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
-from campaigns.checkout import LADDER, Checkout, wait_for
+from campaigns.checkout import LADDER, Checkout, left_over, wait_for
 
 Make = Callable[..., Checkout]
-SLOW = {"do": "slow", "match": {"concurrent": 4}, "step_ms": 25}
-LEFT_S = 5.0  # nothing of ours may run so long after the kill
+SLOW = {"do": "slow", "match": {"concurrent": 4}, "step_ms": 50}
+LEFT_S = 90.0  # nothing of ours may run so long after the kill; seconds are usual
 
 
 def in_the_middle_of_a_rung(one: Checkout, call: "subprocess.Popen[str]") -> None:
@@ -23,7 +23,7 @@ def in_the_middle_of_a_rung(one: Checkout, call: "subprocess.Popen[str]") -> Non
         assert call.poll() is None, (one.folder / "snakemake.out").read_text()[-3000:]
         return raw.exists() and not raw.with_name("ladder.c4.json").exists()
 
-    wait_for(there, 120, "rung c4 begins")
+    wait_for(there, 600, "rung c4 begins")
     time.sleep(0.4)
 
 
@@ -66,15 +66,11 @@ def test_a_kill_in_the_middle_of_a_rung_loses_nothing_that_was_finished(
     before = {k: v for k, v in one.records("mini").items() if "c4" not in k}
     assert len(before) == 4
     kill(one, call)
-    call.wait(60)
-    wait_for(
-        lambda: not one.processes(),
-        LEFT_S,
-        f"all ended; running: {one.processes()}",
-    )
+    call.wait(300)
+    assert left_over(one, LEFT_S) == []
     one.set_faults()
-    if one.run("--unlock").returncode != 0:
-        raise AssertionError("snakemake --unlock failed")
+    if list(one.folder.glob(".snakemake/locks/*")):  # of a Snakemake that was killed
+        assert one.run("--unlock").returncode == 0
     second = one.run("mini")
     assert second.returncode == 0, second.stdout[-3000:]
     after = one.records("mini")
@@ -94,9 +90,9 @@ def test_finished_rungs_survive_the_death_of_snakemake(checkout: Make) -> None:
     call = one.start("mini")
     in_the_middle_of_a_rung(one, call)
     os.kill(call.pid, signal.SIGKILL)
-    call.wait(10)
+    call.wait(60)
     home = one.study("mini") / "sessions/r001.base.a"
-    wait_for((home / "closed.json").exists, 15, "the supervisor closes the session")
+    wait_for((home / "closed.json").exists, 120, "the supervisor closes the session")
     closed, canary = one.record(home / "closed.json"), one.record(home / "canary_after.json")
     assert (closed["by"], closed["sound"], canary["by"], canary["status"]) == (
         "supervisor",
@@ -114,9 +110,12 @@ def test_finished_rungs_survive_the_death_of_snakemake(checkout: Make) -> None:
 
 def test_two_campaigns_on_one_host_lock(checkout: Make) -> None:
     """A second checkout that shares the lock is refused with the holder's name and measures nothing; the first is not disturbed."""
-    one, two = checkout(mini=LADDER), checkout(mini=LADDER)
+    many = {**LADDER, "workloads": {"ladder": {**LADDER["workloads"]["ladder"], "passes": 6}}}
+    one, two = checkout(mini=many), checkout(mini=LADDER)
     two.environment["RUNGPROOF_LOCK_DIR"] = one.environment["RUNGPROOF_LOCK_DIR"]
-    one.set_faults({**SLOW, "step_ms": 250})  # long enough for the second to come while the first holds the lock
+    one.set_faults(
+        {**SLOW, "step_ms": 250}
+    )  # each pass is slow until the second has come, while the first holds the lock
     two.set_faults()
     call = one.start("mini")
     in_the_middle_of_a_rung(one, call)
@@ -124,4 +123,5 @@ def test_two_campaigns_on_one_host_lock(checkout: Make) -> None:
     assert refused.returncode == 1
     reasons = two.points("mini")["base/ladder/c1/aggregate"]["reasons"]
     assert any("lock" in reason for reason in reasons), reasons
-    assert call.wait(120) == 0
+    one.set_faults()
+    assert call.wait(600) == 0

@@ -85,7 +85,7 @@ def test_python_and_openssl_are_enough(good: Path, tmp_path: Path) -> None:
     """All levels pass in a chroot of nothing but Debian's Python and openssl, as nobody; skipped where none can be made."""
     pack = shutil.copytree(good, tmp_path / "pack")
     call = [str(ROOT / "tests/verify/bare.sh"), str(pack)]
-    done = subprocess.run(call, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(call, capture_output=True, text=True, timeout=900)
     if done.returncode == 77:
         pytest.skip(done.stderr.strip())
     assert done.returncode == 0, done.stdout + done.stderr

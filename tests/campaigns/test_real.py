@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from campaigns.checkout import LADDER, ROOT, Checkout, end_all
+from campaigns.checkout import LADDER, ROOT, Checkout, end_all, left_over
 from campaigns.test_tokens import alter
 from rungproof import verify
 from rungproof.cli import main
@@ -28,7 +28,7 @@ def smoke(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     one = Checkout(tmp_path_factory.mktemp("real") / "checkout", {})
     one.environment.pop("RUNGPROOF_SIM_FAULTS")
     call = one.run("smoke", "--cores", "1", "--config", BUILD, timeout=2300)
-    left = one.processes()
+    left = left_over(one)
     end_all(one)
     assert call.returncode == 0, call.stdout[-5000:]
     assert not left, f"still running: {left}"

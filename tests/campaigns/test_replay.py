@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from campaigns.checkout import Checkout, end_all
+from campaigns.checkout import Checkout, end_all, left_over
 from rungproof.cli import main
 from rungproof.judge.replay import claimed_items, tokens_again
 from rungproof.plan.machine import processor_flags
@@ -28,7 +28,7 @@ from rungproof.records.proof import read_line, statement_of
 from rungproof.records.replay import Replay
 from rungproof.records.summary import Summary
 
-pytestmark = pytest.mark.timeout(900)  # two whole campaigns lie behind the first of them
+pytestmark = pytest.mark.timeout(3600)  # two whole campaigns lie behind the first of them
 LEVELS = dict.fromkeys(("L0", "L1", "L2", "L3", "L4"), "ok")
 AT = "2026-01-01T00:00:00Z"
 
@@ -72,9 +72,9 @@ def replayed(published: Pack, replayer: Checkout) -> Path:
     """The folder of the replay, measured once by the command itself."""
     call = subprocess.run(
         [sys.executable, "-m", "rungproof.cli", "replay", str(published.folder)], cwd=replayer.folder, env=replayer.environment,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1800,
     )  # fmt: skip
-    left = replayer.processes()
+    left = left_over(replayer)
     end_all(replayer)
     assert call.returncode == 0, call.stdout[-3000:]
     assert not left
@@ -131,7 +131,7 @@ def floats(value: Any) -> list[float]:
 def test_the_workflow_replays_too_and_goes_on(replayed: Path, replayer: Checkout, published: Pack) -> None:
     """`snakemake replay`: everything is there already, so no server is started, and the result is the same."""
     before = sorted(p.name for p in (replayed / "results/mini/sessions").iterdir())
-    call = replayer.run("replay", "--cores", "1", "--config", f"pack={published.folder}", timeout=600)
+    call = replayer.run("replay", "--cores", "1", "--config", f"pack={published.folder}")
     assert call.returncode == 0, call.stdout[-3000:]
     assert "no server is started" in call.stdout
     assert sorted(p.name for p in (replayed / "results/mini/sessions").iterdir()) == before

@@ -9,27 +9,18 @@ import pytest
 import yaml
 
 from campaigns.checkout import LADDER, MINI, Checkout
+from rungproof.publish.pages.text import plain_words
 
 Make = Callable[..., Checkout]
 NOTHING = "Nothing to be done"
 
 
-@pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
-    """One finished mini campaign, shared by the tests that only read or copy it."""
-    one = Checkout(tmp_path_factory.mktemp("done") / "checkout", {"mini": MINI})
-    call = one.run("mini")
-    assert call.returncode == 0, call.stdout[-3000:]
-    (one.folder / "terminal.txt").write_text(call.stdout, encoding="utf-8")
-    return one
-
-
-def copy(done: Checkout, make: Make, snakemake_folder: bool = True) -> Checkout:
-    """Another checkout with the results of the finished one."""
+def copy(measured: Checkout, make: Make, snakemake_folder: bool = True) -> Checkout:
+    """Another checkout with the results of the finished one, whose server has no faults."""
     one = make(mini=MINI)
-    shutil.copytree(done.folder / "results", one.folder / "results")
+    shutil.copytree(measured.folder / "results", one.folder / "results")
     if snakemake_folder:
-        shutil.copytree(done.folder / ".snakemake", one.folder / ".snakemake", dirs_exist_ok=True)
+        shutil.copytree(measured.folder / ".snakemake", one.folder / ".snakemake", dirs_exist_ok=True)
     return one
 
 
@@ -38,40 +29,42 @@ def sessions(one: Checkout, campaign: str = "mini") -> list[str]:
     return sorted(p.name for p in one.study(campaign).glob("sessions/*"))
 
 
-def test_the_whole_campaign_runs_and_says_that_nothing_was_measured(done: Checkout) -> None:
+def test_the_whole_campaign_runs_and_says_that_nothing_was_measured(measured: Checkout) -> None:
     """One call gives records, verdicts, tables and a page; on the simulated server the page says in words that nothing was measured."""
-    study = done.study("mini")
+    study = measured.study("mini")
     page = (study / "page/index.html").read_text(encoding="utf-8").lower()
     assert "nothing was measured" in page
     assert len(list(study.glob("tables/*.parquet"))) == 7
-    summary = done.record(study / "summary.json")
+    summary = measured.record(study / "summary.json")
     assert summary["simulated"] is True
     assert summary["lossless_claim"] is False
-    points = done.points("mini")
+    points = measured.points("mini")
     assert len(points) == 12
-    assert {p["state"] for p in points.values()} == {"qualified"}
+    withheld = {f"{arm}/ladder/c4/aggregate" for arm in ("base", "draft")}  # its server says wrong tokens there
+    assert {name for name, p in points.items() if p["state"] == "withheld"} == withheld
+    assert {p["state"] for name, p in points.items() if name not in withheld} == {"qualified"}
     assert points["draft/strict/suite/decode_rate"]["n"] == 36
-    assert sessions(done) == ["r001.base.a", "r001.base.b", "r001.draft.a", "r001.draft.b"]
+    assert sessions(measured) == ["r001.base.a", "r001.base.b", "r001.draft.a", "r001.draft.b"]
 
 
-def test_the_terminal_tells_what_is_measured_and_the_log_tells_all(done: Checkout) -> None:
+def test_the_terminal_tells_what_is_measured_and_the_log_tells_all(measured: Checkout) -> None:
     """What will be done comes first, then a line a step with how far it is, at the end counts and the page; Snakemake's own account is in its log."""
-    lines = (done.folder / "terminal.txt").read_text(encoding="utf-8").splitlines()
+    lines = (measured.folder / "terminal.txt").read_text(encoding="utf-8").splitlines()
     assert len(lines) < 60, lines
     assert any("fresh server r001.base.a" in line for line in lines[:4])
     assert any("min in all" in line for line in lines[:8])
     assert any("ladder/c4: measured" in line and "[6/16" in line for line in lines)
     assert lines[-1].strip() == "page: results/mini/page/index.html"
-    assert "12 qualified" in lines[-2]
-    log = next((done.folder / ".snakemake/log").glob("*.log")).read_text(encoding="utf-8")
-    assert log.count("rule attempt:") == 16
+    assert "mini: 10 qualified, 2 withheld" in lines
+    logs = [path.read_text(encoding="utf-8") for path in (measured.folder / ".snakemake/log").glob("*.log")]
+    assert [found for log in logs if (found := log.count("rule attempt:"))] == [16]
 
 
-def test_records_tell_what_the_server_really_ran_with(done: Checkout) -> None:
+def test_records_tell_what_the_server_really_ran_with(measured: Checkout) -> None:
     """Every requested argument and variable is found again in the running server, and the session closed sound, with nothing left over."""
-    for name in sessions(done):
-        folder = done.study("mini") / "sessions" / name
-        server, closed = done.record(folder / "server.json"), done.record(folder / "closed.json")
+    for name in sessions(measured):
+        folder = measured.study("mini") / "sessions" / name
+        server, closed = measured.record(folder / "server.json"), measured.record(folder / "closed.json")
         knobs = {k["name"] for k in server["knobs"]}
         assert (
             set(server["launch"]["arguments"]) | set(server["launch"]["variables"])
@@ -81,15 +74,15 @@ def test_records_tell_what_the_server_really_ran_with(done: Checkout) -> None:
         assert server["boot"] in server["model"]
         assert closed["sound"] is True
         assert (
-            done.record(folder / "canary_before.json")["boot"]
-            == done.record(folder / "canary_after.json")["boot"]
+            measured.record(folder / "canary_before.json")["boot"]
+            == measured.record(folder / "canary_after.json")["boot"]
             == server["boot"]
         )
 
 
-def test_the_same_call_again_does_nothing(done: Checkout, checkout: Make) -> None:
+def test_the_same_call_again_does_nothing(measured: Checkout, checkout: Make) -> None:
     """A second call finds every result and starts no server."""
-    one = copy(done, checkout)
+    one = copy(measured, checkout)
     before = one.records("mini")
     call = one.run("mini")
     assert call.returncode == 0
@@ -97,15 +90,15 @@ def test_the_same_call_again_does_nothing(done: Checkout, checkout: Make) -> Non
     assert one.records("mini") == before
 
 
-def test_a_fresh_clone_with_the_results_starts_no_server(done: Checkout, checkout: Make) -> None:
+def test_a_fresh_clone_with_the_results_starts_no_server(measured: Checkout, checkout: Make) -> None:
     """Results copied into another checkout without .snakemake give the same page, byte for byte, and no session."""
-    one = copy(done, checkout, snakemake_folder=False)
+    one = copy(measured, checkout, snakemake_folder=False)
     (one.study("mini") / "page/index.html").unlink()
     call = one.run("mini")
     assert call.returncode == 0, call.stdout[-2000:]
-    assert sessions(one) == sessions(done)
+    assert sessions(one) == sessions(measured)
     for name in ("page/index.html", "page/points.csv", "page/points.json", "summary.json", "tables/requests.parquet"):
-        assert (one.study("mini") / name).read_bytes() == (done.study("mini") / name).read_bytes(), name
+        assert (one.study("mini") / name).read_bytes() == (measured.study("mini") / name).read_bytes(), name
 
 
 def test_a_dropped_stream_costs_one_rung_and_the_next_call_measures_only_that(checkout: Make) -> None:
@@ -131,24 +124,21 @@ def test_a_dropped_stream_costs_one_rung_and_the_next_call_measures_only_that(ch
     assert NOTHING in one.run("mini").stdout
 
 
-def test_a_withheld_rung_is_a_result_and_is_not_measured_again(checkout: Make) -> None:
+def test_a_withheld_rung_is_a_result_and_is_not_measured_again(measured: Checkout, checkout: Make) -> None:
     """Flipped tokens withhold the rung with k of n and exit code 0, and the next call leaves it alone."""
-    one = checkout(mini=LADDER)
-    one.set_faults({"do": "flip", "match": {"concurrent": 4}, "after_tokens": 20})
-    assert one.run("mini").returncode == 0
+    one = copy(measured, checkout)
     point = one.points("mini")["base/ladder/c4/aggregate"]
     assert point["state"] == "withheld"
     assert point["k"] < point["n"] == 4
     assert [n for _, n in point["detail"]["passes_exact"]] == [4, 4]
     assert one.points("mini")["base/ladder/c2/aggregate"]["state"] == "qualified"
-    one.set_faults()
     assert NOTHING in one.run("mini").stdout
-    assert sessions(one) == ["r001.base.a"]
+    assert sessions(one) == sessions(measured)
 
 
-def test_remeasure_keeps_both_records_and_shows_both_counts(done: Checkout, checkout: Make) -> None:
+def test_remeasure_keeps_both_records_and_shows_both_counts(measured: Checkout, checkout: Make) -> None:
     """A good rung measured again on purpose: the new record is in use, the old one stays, the page shows both."""
-    one = copy(done, checkout)
+    one = copy(measured, checkout)
     call = one.run("mini", "--config", "remeasure=draft/ladder/c2")
     assert call.returncode == 0, call.stdout[-3000:]
     assert sessions(one)[-1] == "r002.draft.a"
@@ -166,9 +156,9 @@ def test_remeasure_keeps_both_records_and_shows_both_counts(done: Checkout, chec
     assert NOTHING in one.run("mini").stdout
 
 
-def test_a_failed_remeasure_changes_nothing(done: Checkout, checkout: Make) -> None:
+def test_a_failed_remeasure_changes_nothing(measured: Checkout, checkout: Make) -> None:
     """The call fails and says so, and the record accepted before stays in use."""
-    one = copy(done, checkout)
+    one = copy(measured, checkout)
     before = one.points("mini")["draft/ladder/c2/aggregate"]
     one.set_faults({"do": "error_in_band", "match": {"concurrent": 2}})
     call = one.run("mini", "--config", "remeasure=draft/ladder/c2")
@@ -181,7 +171,7 @@ def test_a_failed_remeasure_changes_nothing(done: Checkout, checkout: Make) -> N
 
 def test_a_base_that_does_not_repeat_itself_stops_the_arms_that_need_it(checkout: Make) -> None:
     """Where fresh server b differs from a, no server is started for the draft arm: skipped by the gate, shown so, and left out of the next call."""
-    one = checkout(mini=MINI)
+    one = checkout(mini=STRICT)
     prompt = prompts(one)[0][:40]
     first = one.run("results/mini/sessions/r001.base.a/closed.json")
     assert first.returncode == 0, first.stdout[-2000:]
@@ -195,6 +185,15 @@ def test_a_base_that_does_not_repeat_itself_stops_the_arms_that_need_it(checkout
     assert NOTHING in one.run("mini").stdout
 
 
+STRICT: dict[str, Any] = {
+    **MINI,
+    "workloads": {"strict": MINI["workloads"]["strict"]},
+    "sessions": [
+        {"arm": arm, "replicate": replicate, "workloads": ["strict"]} for arm in ("base", "draft") for replicate in "ab"
+    ],
+}
+
+
 def prompts(one: Checkout) -> list[str]:
     """Texts of the strict suite."""
     return [
@@ -203,21 +202,17 @@ def prompts(one: Checkout) -> list[str]:
     ]
 
 
-FAULTS: dict[str, tuple[dict[str, Any], str, str]] = {
+ENDS: dict[str, tuple[dict[str, Any], str, str]] = {
     "the server ends while it starts": ({"do": "exit_at_start", "code": 3}, "failed", "no server"),
     "the server dies in a rung": ({"do": "die", "match": {"concurrent": 2}}, "invalid", "request lost"),
-    "a cache hit": ({"do": "cache_hit", "match": {"concurrent": 2}}, "invalid", "cache hit"),
-    "a preemption": ({"do": "preempt", "match": {"concurrent": 2}}, "invalid", "preemption"),
-    "a short answer": ({"do": "short", "match": {"concurrent": 2}}, "invalid", "short output"),
-    "no end marker": ({"do": "cut_no_done", "match": {"concurrent": 2}}, "invalid", "request lost"),
-    "HTTP 500": ({"do": "http_500", "match": {"concurrent": 2}}, "invalid", "request lost"),
-    "a stream that hangs": ({"do": "hang", "match": {"concurrent": 2}}, "invalid", "request lost"),
 }
 
 
-@pytest.mark.parametrize(("fault", "state", "why"), FAULTS.values(), ids=FAULTS)
-def test_an_unsound_rung_is_never_a_result(checkout: Make, fault: dict[str, Any], state: str, why: str) -> None:
-    """Whatever the server does to a rung, the call fails, the page is built and shows the rung as unsound with the reason."""
+@pytest.mark.parametrize(("fault", "state", "why"), ENDS.values(), ids=ENDS)
+def test_a_rung_without_its_server_is_never_a_result(
+    checkout: Make, fault: dict[str, Any], state: str, why: str
+) -> None:
+    """The call fails, the page is built and shows the rung as unsound with the reason."""
     one = checkout(mini=LADDER)
     one.set_faults(fault)
     assert one.run("mini").returncode == 1
@@ -231,9 +226,50 @@ def test_an_unsound_rung_is_never_a_result(checkout: Make, fault: dict[str, Any]
         assert "70" in closed["exit"]
 
 
+FAULTS: dict[str, tuple[dict[str, Any], str]] = {
+    "a cache hit": ({"do": "cache_hit"}, "cache hit"),
+    "a preemption": ({"do": "preempt"}, "preemption"),
+    "a short answer": ({"do": "short"}, "short output"),
+    "no end marker": ({"do": "cut_no_done"}, "request lost"),
+    "HTTP 500": ({"do": "http_500"}, "request lost"),
+    "a stream that hangs": ({"do": "hang"}, "request lost"),
+}
+
+
+@pytest.fixture(scope="module")
+def unsound(tmp_path_factory: pytest.TempPathFactory) -> tuple[Checkout, str]:
+    """One campaign in which each fault comes at a concurrency of its own, from 2 on, and what its call said."""
+    rungs = list(range(1, len(FAULTS) + 2))
+    ladder = {**LADDER, "workloads": {"ladder": {**LADDER["workloads"]["ladder"], "rungs": rungs}}}
+    one = Checkout(tmp_path_factory.mktemp("unsound") / "checkout", {"mini": ladder})
+    host = one.folder / "config/hosts/simulated.yaml"
+    host.write_text(host.read_text(encoding="utf-8").replace("idle_s: 30", "idle_s: 6"), encoding="utf-8")
+    one.set_faults(*({**fault, "match": {"concurrent": c}} for c, (fault, _) in enumerate(FAULTS.values(), start=2)))
+    call = one.run("mini")
+    assert call.returncode == 1, call.stdout[-3000:]
+    assert (one.study("mini") / "page/index.html").exists()
+    assert one.points("mini")["base/ladder/c1/aggregate"]["state"] == "qualified"
+    return one, call.stdout
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_an_unsound_rung_is_never_a_result(unsound: tuple[Checkout, str], name: str) -> None:
+    """Whatever the server does to a rung, its job fails and says so, and the page shows the rung as unsound with the reason."""
+    one, said = unsound
+    rung, (_, why) = f"c{2 + list(FAULTS).index(name)}", FAULTS[name]
+    assert f"base.a/ladder/{rung} is invalid" in said
+    point = one.points("mini")[f"base/ladder/{rung}/aggregate"]
+    assert point["state"] == "invalid"
+    assert any(why in reason for reason in point["reasons"]), point["reasons"]
+    assert not (one.study("mini") / f"accepted/base.a/ladder/{rung}.json").exists()
+    assert point["reasons"][0] in plain_words(
+        "".join(p.read_text(encoding="utf-8") for p in sorted((one.study("mini") / "page").glob("*.html")))
+    )
+
+
 def test_hostile_output_is_escaped_on_the_page(checkout: Make) -> None:
     """A prompt that holds HTML and a server that answers with a script reach the page as text only."""
-    one = checkout(mini=MINI)
+    one = checkout(mini=LADDER)
     suite = one.folder / "config/suites/canary-v1.yaml"
     suite.write_text(suite.read_text(encoding="utf-8") + CANARY, encoding="utf-8")
     one.set_faults({"do": "script", "match": {"prompt_contains": "<b>bold"}})

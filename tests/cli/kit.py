@@ -31,11 +31,11 @@ def simulated(folder: Path, *arguments: str, faults: object = ()) -> Iterator[st
         yield f"http://127.0.0.1:{_port(log, process)}"
     finally:
         process.kill()
-        process.wait(5)
+        process.wait(60)
 
 
 def _port(log: Path, process: "subprocess.Popen[bytes]") -> int:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None:
         text = log.read_text()
         if " on http://127.0.0.1:" in text and text.endswith("\n"):
@@ -80,7 +80,7 @@ class TextServer:
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(5)
+        self._thread.join(60)
 
 
 def _handler(server: TextServer) -> type[BaseHTTPRequestHandler]:

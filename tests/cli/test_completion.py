@@ -77,7 +77,7 @@ def test_the_shell_accepts_its_script(
     assert main(["completion", name]) == 0
     file = tmp_path / "script"
     file.write_text(capsys.readouterr().out)
-    subprocess.run([shell(name), check, str(file)], check=True, timeout=20)
+    subprocess.run([shell(name), check, str(file)], check=True, timeout=120)
 
 
 @pytest.mark.parametrize(("words", "offered"), BASH)
@@ -92,7 +92,7 @@ def test_bash_offers(words: tuple[str, ...], offered: list[str], tmp_path: Path)
         capture_output=True,
         text=True,
         check=True,
-        timeout=20,
+        timeout=120,
     )
     assert done.stderr == ""
     found = done.stdout.split()
@@ -113,7 +113,7 @@ def test_fish_offers(words: tuple[str, ...], offered: list[str], tmp_path: Path)
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=120,
     )
     assert set(wanted) <= {line.split("\t")[0] for line in done.stdout.splitlines()}
 
@@ -127,6 +127,6 @@ def test_outside_a_checkout_nothing_is_offered_that_is_not_there(tmp_path: Path)
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=120,
     )
     assert (done.stdout, done.stderr) == ("0\n", "")

@@ -120,7 +120,7 @@ def test_limits_of_a_control_group_and_swap_count(tmp_path: Path) -> None:
 def test_a_latch_a_holder_and_a_fact_that_differs(tmp_path: Path) -> None:
     """What an earlier session left, who holds the device and a limit that does not hold are lacking too."""
     wanted = needs(tmp_path)
-    sleeper = subprocess.Popen(["sleep", "60"])
+    sleeper = subprocess.Popen(["sleep", "3600"])
     try:
         lock.latch(wanted.lock, "r000.a.a", ["gpu0: 9.0 GiB in use"])
         machine = healthy(tmp_path)

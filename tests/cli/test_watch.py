@@ -152,14 +152,14 @@ def address() -> Iterator[tuple[str, int]]:
     yield server.server_address[:2]
     server.shutdown()
     server.server_close()
-    thread.join(5)
+    thread.join(60)
 
 
 def asked(
     address: tuple[str, int], host: str | None, path: str = "/", method: str = "GET"
 ) -> tuple[int, str, dict[str, str]]:
     """One request with this Host header, or none."""
-    connection = http.client.HTTPConnection(*address, timeout=10)
+    connection = http.client.HTTPConnection(*address, timeout=60)
     connection.putrequest(method, path, skip_host=True)
     if host is not None:
         connection.putheader("Host", host)
@@ -270,7 +270,7 @@ def test_the_command_ends_with_ctrl_c_and_yields_to_everything(tmp_path: Path) -
         ]
         assert listening[:1] == [f"0100007F:{port:04X}"] and not any(one.startswith("00000000:") for one in listening)
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     finally:
         process.kill()
-        process.wait(5)
+        process.wait(60)

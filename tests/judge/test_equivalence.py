@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
@@ -23,7 +23,6 @@ def by_scipy(got: list[float], base: list[float], limit: float) -> bool:
 rates = st.lists(st.floats(95.0, 105.0), min_size=4, max_size=9, unique=True)
 
 
-@settings(deadline=None)
 @given(rates, rates)
 def test_from_four_servers_it_is_the_two_one_sided_tests_of_scipy(got: list[float], base: list[float]) -> None:
     """Equivalent exactly where both tests reject."""

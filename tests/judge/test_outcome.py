@@ -126,7 +126,7 @@ def test_a_request_never_sent() -> None:
     assert (found.state, found.ttft_ns, found.sent_ns) == ("client_error", None, 2 * 10**9)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.binary(max_size=150), st.sampled_from(SMALL), st.text(max_size=9), st.data())
 def test_any_raw_request_has_one_outcome(noise: bytes, name: str, body: str, data: st.DataObject) -> None:
     """Whatever was received and however it ended, a request is in one state, with a reason unless complete."""

@@ -10,7 +10,7 @@ from scipy import stats as scipy_stats  # type: ignore[import-untyped]
 from rungproof.judge.stats import lower_bound, median, wilson
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(1, 400), st.data(), st.sampled_from([0.5, 0.9, 0.95, 0.99]))
 def test_lower_bound_is_clopper_pearson(n: int, data: st.DataObject, confidence: float) -> None:
     """The bound is the exact one-sided one of the textbooks."""
@@ -44,7 +44,7 @@ def test_confidence_is_a_probability(confidence: float) -> None:
         lower_bound(1, 2, confidence)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(1, 500), st.data())
 def test_wilson_is_scipys(n: int, data: st.DataObject) -> None:
     """Whiskers are the score interval."""

@@ -24,7 +24,7 @@ def some(made: Any) -> Any:
     return made
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.floats(1, 400), st.sampled_from([0.5, 0.9, 0.95, 0.99, 0.999]))
 def test_t_quantiles_are_scipys(freedom: float, confidence: float) -> None:
     """Also for degrees of freedom that are no whole number, as Welch's are not."""
@@ -33,7 +33,7 @@ def test_t_quantiles_are_scipys(freedom: float, confidence: float) -> None:
     )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(RATES, min_size=4, max_size=12))
 def test_the_t_interval_is_scipys(values: list[float]) -> None:
     """Mean and ends, at 95 %."""
@@ -44,7 +44,7 @@ def test_the_t_interval_is_scipys(values: list[float]) -> None:
         assert (made.low, made.high) == (pytest.approx(low, rel=1e-9), pytest.approx(high, rel=1e-9))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(RATES, min_size=6, max_size=40))
 def test_the_medians_interval_has_the_confidence_it_says(values: list[float]) -> None:
     """Its ends are order statistics, its confidence is scipy's binomial sum, at least 95 %, and one step further in would have less."""
@@ -56,7 +56,7 @@ def test_the_medians_interval_has_the_confidence_it_says(values: list[float]) ->
     assert made.confidence == pytest.approx(reach[r])
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(RATES, min_size=4, max_size=9), st.lists(RATES, min_size=4, max_size=9))
 def test_the_unpaired_ratio_is_welchs(got: list[float], base: list[float]) -> None:
     """The interval of the log ratio is scipy's for two samples of unequal variance."""
@@ -71,7 +71,7 @@ def test_the_unpaired_ratio_is_welchs(got: list[float], base: list[float]) -> No
     assert made.claim == (not made.interval.low <= 1 <= made.interval.high)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(RATES, RATES), min_size=4, max_size=9))
 def test_the_paired_ratio_is_scipys(pairs: list[tuple[float, float]]) -> None:
     """The interval of the log ratio is scipy's for pairs."""
@@ -85,7 +85,7 @@ def test_the_paired_ratio_is_scipys(pairs: list[tuple[float, float]]) -> None:
         )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.floats(0.05, 0.999), st.integers(0, 3), st.sampled_from([0.9, 0.95, 0.99]))
 def test_what_a_bound_needs_is_the_least_that_supports_it(bound: float, off: int, confidence: float) -> None:
     """So many support the bound and one fewer does not, by the bound itself."""

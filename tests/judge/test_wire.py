@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judge.wire_samples import IDS, WORDS, chat, chunked, closing, event, head, piece, pieces, stream, usage
@@ -16,7 +16,7 @@ from rungproof.judge.sse import split
 from rungproof.judge.wire import Response, Usage, parse_response
 
 SMALL = {name: one for name, one in SCENARIOS.items() if len(one.data) < 8_000}
-QUICK = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=100)
 
 
 def by_byte(data: bytes) -> Response:

@@ -36,14 +36,19 @@ def ending(count: int = TOKENS) -> bytes:
     return event({"choices": [], "usage": use}) + event("[DONE]") + END
 
 
-async def normal(_: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes) -> None:
+async def normal(_: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes, step_s: float = 0.005) -> None:
     """A good stream, a token each few milliseconds."""
     writer.write(HEAD)
     for number in range(TOKENS):
         writer.write(token(number, "length" if number == TOKENS - 1 else None))
         await writer.drain()
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(step_s)
     writer.write(ending())
+
+
+async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes) -> None:
+    """A good stream that takes more than a second: what begins with it is still there when all have begun."""
+    await normal(reader, writer, body, 0.2)
 
 
 async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes) -> None:
@@ -110,7 +115,7 @@ async def flood(_: asyncio.StreamReader, writer: asyncio.StreamWriter, body: byt
 
 HANDLERS: dict[str, Handler] = {
     "/normal": normal, "/drip": drip, "/reset": reset, "/early": early, "/silent": silent, "/open": open_end,
-    "/503": refusing, "/echo": echo, "/noise": noise, "/flood": flood,
+    "/503": refusing, "/slow": slow, "/echo": echo, "/noise": noise, "/flood": flood,
 }  # fmt: skip
 
 
@@ -121,13 +126,21 @@ class Server:
         self.hits: list[tuple[str, str, int]] = []
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
+        self._failed: OSError | None = None
         self._thread = threading.Thread(target=self._run, args=(host, tls), daemon=True)
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(60)
+        if self._failed is not None:
+            raise self._failed
 
     def _run(self, host: str, tls: ssl.SSLContext | None) -> None:
         asyncio.set_event_loop(self._loop)
-        server = self._loop.run_until_complete(asyncio.start_server(self._serve, host, 0, backlog=256, ssl=tls))
+        try:
+            server = self._loop.run_until_complete(asyncio.start_server(self._serve, host, 0, backlog=256, ssl=tls))
+        except OSError as error:
+            self._failed = error
+            self._ready.set()
+            return
         name = server.sockets[0].getsockname()
         self.address = Address(name[0], name[1])
         self._ready.set()
@@ -151,7 +164,7 @@ class Server:
     def close(self) -> None:
         """Stop the loop and the thread."""
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(60)
         assert not self._thread.is_alive()
         for task in asyncio.all_tasks(self._loop):
             task.cancel()

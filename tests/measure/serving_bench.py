@@ -26,7 +26,7 @@ SAMPLING = {
 CHECK = {"id": "same", "kind": "repeat8", "prompt": "Count to ten.", "max_tokens": 8, "expect": ""}
 
 
-def until(holds: Callable[[], Any], seconds: float = 30.0) -> None:
+def until(holds: Callable[[], Any], seconds: float = 90.0) -> None:
     """Wait for a condition; fail with a message that names it."""
     end = time.monotonic() + seconds
     while not holds():
@@ -69,12 +69,12 @@ class Bench:
             model_path="",
             model_identity={"name": "m"},
             port=0,
-            ready_deadline_s=15.0,
+            ready_deadline_s=90.0,  # a machine may be slow; a test in which it passes sets another
             stop_grace_s=1.0,
             lock=str(root / "host.lock"),
             owner_pid=pid,
             owner_start=start,
-            canary={"sampling": SAMPLING, "checks": [CHECK], "deadline_s": 10.0, "idle_s": 5.0},
+            canary={"sampling": SAMPLING, "checks": [CHECK], "deadline_s": 60.0, "idle_s": 30.0},
             fault_lines=("^FAULT: ",),
         )
 
@@ -84,8 +84,8 @@ class Bench:
         return replace(self.order, launch={**self.order.launch, "arguments": {**self.order.arguments, **more}})
 
     def helper(self) -> tuple[subprocess.Popen[bytes], tuple[int, int]]:
-        """A process that does nothing for a minute."""
-        made = subprocess.Popen(["sleep", "60"])
+        """A process that does nothing for longer than any test."""
+        made = subprocess.Popen(["sleep", "3600"])
         self.helpers.append(made)
         return made, serving.owner_of(made.pid)
 
@@ -119,7 +119,7 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     for helper in made.helpers:
         helper.kill()
         helper.wait()
-    until(lambda: not mentioning(str(tmp_path)), 15.0)
+    until(lambda: not mentioning(str(tmp_path)))
 
 
 def whats(record: Server | Closed) -> list[str]:

@@ -58,7 +58,7 @@ def small() -> Small | str:
                 [name, "build", "--quiet", "--tag", TAG, folder],
                 capture_output=True,
                 text=True,
-                timeout=280,
+                timeout=900,
                 check=False,
             )
         if built.returncode:
@@ -68,7 +68,7 @@ def small() -> Small | str:
             [name, "image", "inspect", "--format", "{{.Id}}", TAG],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=True,
         )
         image = f"sha256:{found.stdout.strip().removeprefix('sha256:')}"
@@ -88,7 +88,7 @@ def small() -> Small | str:
                 "-c",
                 "print('up')",
             ]
-            done = subprocess.run(try_it, capture_output=True, text=True, timeout=60, check=False)
+            done = subprocess.run(try_it, capture_output=True, text=True, timeout=300, check=False)
             if done.stdout.strip() == "up":
                 atexit.register(
                     subprocess.run, [name, "image", "rm", "--force", image], capture_output=True, check=False

@@ -28,7 +28,7 @@ def asked_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cell_s: float) -> 
     monkeypatch.setattr(attempt, "read_prompts", lambda *_: {})
     (tmp_path / "prompts").write_text("{}")
     folder: Any = SimpleNamespace(prompts=lambda *_: tmp_path / "prompts")
-    plan: Any = SimpleNamespace(limits={"request_deadline_s": 10.0, "idle_s": 5.0, "cell_deadline_s": cell_s})
+    plan: Any = SimpleNamespace(limits={"request_deadline_s": 60.0, "idle_s": 30.0, "cell_deadline_s": cell_s})
     item: Any = SimpleNamespace(id="i", arm="a", workload="w", spec={"kind": "depth", "tokens": 12})
     monkeypatch.setattr(attempt, "read_metrics", lambda *_, **__: raw.Metrics("before", 1, True, ""))
     with serving(tmp_path) as server:
@@ -37,7 +37,7 @@ def asked_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cell_s: float) -> 
 
 
 @pytest.mark.parametrize(
-    ("cell_s", "status", "sent"), [(20.0, "measured", 4), (90.0, "failed", 2), (0.2, "measured", 1)]
+    ("cell_s", "status", "sent"), [(600.0, "measured", 4), (90.0, "failed", 2), (0.2, "measured", 1)]
 )
 def test_batches_of_an_item_share_one_deadline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cell_s: float, status: str, sent: int

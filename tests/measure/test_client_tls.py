@@ -38,12 +38,12 @@ def server(certificate: tuple[Path, Path]) -> Iterator[Server]:
 
 
 def ask(
-    server: Server, path: str, count: int, kept: Kept | None = None, host: str = "localhost"
+    server: Server, path: str, count: int, kept: Kept | None = None, host: str = "localhost", limit_s: float = 60.0
 ) -> tuple[str, list[str], list[str]]:
-    """Stamp source, states and details of a batch."""
+    """Stamp source, states and details of a batch. limit_s: its deadline, and the longest silence."""
     planned = [Planned(f"k{i}", {"prompt": [i], "stream": True}) for i in range(count)]
     address = Address(host, server.address.port, tls=True)
-    batch, requests = run_batch(address, planned, batch="b", path=path, deadline_s=10.0, idle_s=1.0, kept=kept)
+    batch, requests = run_batch(address, planned, batch="b", path=path, deadline_s=limit_s, idle_s=limit_s, kept=kept)
     found = [result_of(r, window=2, tokens=TOKENS, exact_length=True, prompt_tokens=1) for r in requests]
     return batch.stamp_source, [r.state for r in found], [r.detail for r in requests]
 
@@ -53,7 +53,7 @@ def test_streams_over_tls(server: Server, certificate: tuple[Path, Path], monkey
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
     assert ask(server, "/normal", 8)[:2] == ("user", ["complete"] * 8)
     assert ask(server, "/early", 1)[1] == ["truncated"]
-    assert ask(server, "/silent", 1)[1] == ["timeout"]
+    assert ask(server, "/silent", 1, limit_s=1.5)[1] == ["timeout"]
     kept = Kept()
     assert ask(server, "/normal", 2, kept)[1] == ["complete"] * 2
     kept.close()
@@ -76,7 +76,7 @@ def test_a_server_without_tls_is_told(certificate: tuple[Path, Path]) -> None:
     """TLS asked of a server that does not speak it is an error of the request, at once or at the deadline."""
     plain = Server("127.0.0.1")
     try:
-        assert ask(plain, "/normal", 1)[1][0] in ("client_error", "timeout")
+        assert ask(plain, "/normal", 1, limit_s=1.5)[1][0] in ("client_error", "timeout")
     finally:
         plain.close()
 

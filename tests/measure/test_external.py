@@ -25,10 +25,13 @@ ROOT = Path(__file__).resolve().parents[2]
 TEXTS = Prompts("here", {f"p{i:02d}": f"prompt number {i} tells" for i in range(8)})
 
 
+SLOW = ("--token-ms", "10")  # so slow that requests sent at once share the server, on a busy machine too
+
+
 def ask(url: str, **more: Any) -> Ask:
     """A short measurement of one pass at concurrency 2."""
     fixed: dict[str, Any] = {
-        "model": "m", "prompts": TEXTS, "concurrency": (2,), "tokens": 16, "passes": 1, "plain": False, "deadline_s": 20.0, "idle_s": 5.0,
+        "model": "m", "prompts": TEXTS, "concurrency": (2,), "tokens": 16, "passes": 1, "plain": False, "deadline_s": 120.0, "idle_s": 60.0,
         "out": None,
     }  # fmt: skip
     return Ask(target=parse_url(url), **(fixed | more))
@@ -99,7 +102,7 @@ def test_what_is_measured_is_never_qualified(server: str) -> None:
 
 def test_outputs_that_change_under_load_are_counted(tmp_path: Path) -> None:
     """A server that answers otherwise at two at once gives k below n, with the token at which it left."""
-    with simulated(tmp_path, "--flip-at-inflight", "2") as url:
+    with simulated(tmp_path, *SLOW, "--flip-at-inflight", "2") as url:
         rung = only(measure(ask(url, tokens=64, passes=2), quiet))
     assert (rung.state, rung.identity.k, rung.identity.n, rung.identity.sites_k) == ("complete", 2, 4, 1)
     assert {d.index for d in rung.identity.divergences} == {44}
@@ -109,7 +112,7 @@ def test_outputs_that_change_under_load_are_counted(tmp_path: Path) -> None:
 def test_a_dropped_stream_ends_its_rung_and_not_the_next(tmp_path: Path) -> None:
     """One lost request: its rung is incomplete with what it has, nothing more of it is sent, the next rung is measured."""
     lost = {"do": "drop", "match": {"concurrent": 2}, "after_tokens": 3, "times": 1}
-    with simulated(tmp_path, faults=[lost]) as url:
+    with simulated(tmp_path, *SLOW, faults=[lost]) as url:
         report = measure(ask(url, concurrency=(2, 3), passes=2), quiet)
     broken, good = report.rungs
     assert (broken.state, broken.planned, broken.states["complete"], broken.states["truncated"]) == (
@@ -196,7 +199,7 @@ def test_a_server_that_is_gone_is_asked_once() -> None:
 def test_a_server_that_hangs_is_a_timeout(tmp_path: Path) -> None:
     """A stream that stops is given up after the idle limit, with its tokens so far."""
     with simulated(tmp_path, faults=[{"do": "hang", "after_tokens": 4}]) as url:
-        rung = only(measure(ask(url, idle_s=0.3), quiet))
+        rung = only(measure(ask(url, idle_s=1.0), quiet))
     assert (rung.state, rung.states["timeout"], len(rung.requests[0].token_ids)) == ("incomplete", 1, 4)
 
 
@@ -211,7 +214,7 @@ def test_a_busy_server_is_tried_again_at_the_next_rung() -> None:
 def test_caches_and_preemptions_are_doubts(tmp_path: Path) -> None:
     """What makes figures too good or too bad is told: cached prompt tokens, preemptions."""
     with simulated(
-        tmp_path, faults=[{"do": "cache_hit", "match": {"concurrent": 2}}, {"do": "preempt", "times": 1}]
+        tmp_path, *SLOW, faults=[{"do": "cache_hit", "match": {"concurrent": 2}}, {"do": "preempt", "times": 1}]
     ) as url:
         rung = only(measure(ask(url), quiet))
     assert {"prompt cache", "preemption"} <= {doubt.what for doubt in rung.doubts}

@@ -49,18 +49,18 @@ def test_counters_are_read_when_they_stand_still() -> None:
 def test_a_request_that_its_client_gave_up_does_not_spoil_the_next_measurement() -> None:
     """While the server says that it is busy the reading waits up to `busy_s`; without that it ends unsettled, and says so."""
     with server(BUSY, QUIET, 12) as url:
-        assert read_metrics(url, "before", settle_s=0.1, busy_s=30.0).settled
+        assert read_metrics(url, "before", settle_s=0.1, busy_s=300.0).settled
     with server(BUSY, QUIET, 10**5) as url:
         begun = time.monotonic()
         read = read_metrics(url, "after", settle_s=0.1)
     assert (read.settled, read.text) == (False, BUSY)
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 60
 
 
 def test_a_server_without_counters_is_not_waited_for() -> None:
     """Only a server that says it is busy is given longer; one that tells nothing ends at the usual deadline."""
     with server("", "", 0) as url:
         begun = time.monotonic()
-        read = read_metrics(url, "before", settle_s=0.1, busy_s=30.0)
+        read = read_metrics(url, "before", settle_s=0.1, busy_s=300.0)
     assert (read.settled, read.text) == (False, "")
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 100

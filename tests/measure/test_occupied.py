@@ -14,7 +14,7 @@ GIB = 2**30
 @pytest.fixture
 def sleeper() -> Iterator["subprocess.Popen[bytes]"]:
     """A process that does nothing."""
-    made = subprocess.Popen(["sleep", "60"])
+    made = subprocess.Popen(["sleep", "3600"])
     yield made
     made.kill()
     made.wait()

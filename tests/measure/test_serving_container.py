@@ -23,7 +23,7 @@ from rungproof.records.environment import Environment
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="servers are owned by means of /proc"),
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(1200),
 ]
 bench = pytest.fixture(opened)
 SERVER = ["{python}", "-m", "rungproof.measure.simulated", "--port", "{port}", "--served-model-name", "{name}"]
@@ -43,7 +43,7 @@ def left(bench: Bench, found: Small) -> set[str]:
     """Names of this test's containers that the engine still knows."""
     noted = {json.loads(path.read_text())["name"] for path in bench.root.rglob("control/container.json")}
     asked = [*found.engine, "ps", "--all", "--format", "{{.Names}}"]
-    return noted & set(subprocess.run(asked, capture_output=True, text=True, check=True, timeout=60).stdout.split())
+    return noted & set(subprocess.run(asked, capture_output=True, text=True, check=True, timeout=300).stdout.split())
 
 
 def order(bench: Bench, found: Small, asked: dict[str, Any] | None = None, **launch: Any) -> Order:
@@ -57,7 +57,7 @@ def order(bench: Bench, found: Small, asked: dict[str, Any] | None = None, **lau
         launch=whole,
         container_engine=found.engine,
         container_arguments=found.extra,
-        ready_deadline_s=60.0,
+        ready_deadline_s=180.0,
         python="/none/python",
     )
 

@@ -8,13 +8,16 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from measure.host_trees import made
+from measure.serving_bench import until
 from rungproof.measure.serving import exits, lock, procfs, ready, tree
 from rungproof.measure.serving.kernel_log import KernelWatch
 from rungproof.measure.serving.launch import process
@@ -26,7 +29,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="se
 @pytest.fixture
 def sleeper() -> Iterator["subprocess.Popen[bytes]"]:
     """A process that does nothing."""
-    made = subprocess.Popen(["sleep", "60"])
+    made = subprocess.Popen(["sleep", "3600"])
     yield made
     made.kill()
     made.wait()
@@ -60,9 +63,7 @@ def test_a_pid_without_its_start_time_is_another_process(sleeper: "subprocess.Po
     assert not procfs.send(pid, start + 1, signal.SIGKILL)
     assert procfs.alive(pid, start)
     assert procfs.send(pid, start, signal.SIGKILL)
-    end = time.monotonic() + 5
-    while procfs.alive(pid, start) and time.monotonic() < end:
-        time.sleep(0.01)
+    until(lambda: not procfs.alive(pid, start))
     assert procfs.process(pid) is not None, "not reaped: it is a zombie"
     assert not procfs.alive(pid, start)
     with pytest.raises(HostError, match="is not running"):
@@ -103,6 +104,65 @@ def test_a_foreign_listener_on_our_port_is_told_from_our_own() -> None:
     assert str(os.getpid()) in reasons[-1].found
 
 
+@pytest.fixture
+def slow_to_answer() -> Iterator[tuple[ThreadingHTTPServer, threading.Event, threading.Event]]:
+    """A server that names its model at once and completes nothing before it may: (server, it was asked, it may answer)."""
+    asked, may = threading.Event(), threading.Event()
+
+    class Answer(BaseHTTPRequestHandler):
+        def say(self, text: bytes) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def do_GET(self) -> None:
+            self.say(b'{"data": [{"id": "m"}]}')
+
+        def do_POST(self) -> None:
+            asked.set()
+            may.wait(300)
+            self.say(b'{"choices": [{"text": "x"}]}')
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    made = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    thread = threading.Thread(target=made.serve_forever, args=(0.02,))
+    thread.start()
+    yield made, asked, may
+    may.set()
+    made.shutdown()
+    thread.join()
+    made.server_close()
+
+
+def test_a_server_that_is_late_is_told_with_how_far_it_came(
+    slow_to_answer: tuple[ThreadingHTTPServer, threading.Event, threading.Event], tmp_path: Path
+) -> None:
+    """Nobody listens, listens without being asked, or does not answer the call in hand; and once it answers, it is ready."""
+    server, asked, may = slow_to_answer
+    port, me = server.server_address[1], procfs.process(os.getpid())
+    assert me is not None
+    log, ours = ready.LogWatch(tmp_path / "log", ()), ready.PortWatch(port, lambda: [me])
+
+    def waited(listener: ready.PortWatch, probe: ready.Probe, seconds: float = 0.0) -> list[str]:
+        return [reason.found for reason in ready.wait(log, listener, probe, tuple, time.monotonic() + seconds)]
+
+    probe = ready.Probe(f"http://127.0.0.1:{port}", "m", time.monotonic() + 300)
+    assert waited(ready.PortWatch(procfs.free_port(0), list), probe) == [
+        "its process runs, and nobody listens on its port"
+    ]
+    assert probe.told() == "it listens; no further call was made yet"
+    probe.begin()
+    assert asked.wait(60)
+    (late,) = waited(ours, probe)
+    assert re.fullmatch(r"it listens; /v1/models answered; /v1/completions: no answer after \d+\.\d s", late)
+    may.set()
+    assert waited(ours, probe, 60.0) == []
+    assert not probe.late().found.endswith(" s"), "no call is in hand any more"
+
+
 def test_a_free_port_is_given_and_a_taken_one_refused() -> None:
     """Port 0 gives a port that can be bound; a port in use raises and names its holder."""
     port = procfs.free_port(0)
@@ -113,7 +173,7 @@ def test_a_free_port_is_given_and_a_taken_one_refused() -> None:
 
 def test_the_tracker_knows_orphans_and_leaves_strangers_out(sleeper: "subprocess.Popen[bytes]") -> None:
     """The guard's list holds descendants, also those whose parent has ended since, and no other process."""
-    script = "sleep 60 & sleep 60 & echo $!; exec sleep 60"
+    script = "sleep 3600 & sleep 3600 & echo $!; exec sleep 3600"
     lead = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, start_new_session=True)
     assert lead.stdout is not None
     child = int(lead.stdout.readline())
@@ -127,7 +187,7 @@ def test_the_tracker_knows_orphans_and_leaves_strangers_out(sleeper: "subprocess
     lead.wait()
     tracker.look()
     assert {one.pid for one in tracker.alive()} == members
-    told, still = tree.end_all(tracker.alive, 5.0)
+    told, still = tree.end_all(tracker.alive, 60.0)
     assert len(told) == 2
     assert not still
     assert sleeper.poll() is None
@@ -288,22 +348,18 @@ def test_the_server_gets_sigterm_when_its_parent_dies(tmp_path: Path) -> None:
     program = (
         "import signal,sys,time\nsignal.signal(signal.SIGTERM, lambda *_: (print('told', flush=True), sys.exit(0)))\n"
     )
-    program += f"open({str(ready_file)!r}, 'w').close()\ntime.sleep(60)"
+    program += f"open({str(ready_file)!r}, 'w').close()\ntime.sleep(3600)"
     parent = (
         "import time\nfrom pathlib import Path\nfrom rungproof.measure.serving.launch.process import spawn\n"
         f"spawn([{sys.executable!r}, '-c', {program!r}], {{}}, Path('/'), Path({str(tmp_path / 'log')!r}))\n"
-        "time.sleep(60)"
+        "time.sleep(3600)"
     )
     source = str(Path(process.__file__).parents[4])
     made = subprocess.Popen([sys.executable, "-c", parent], env={**os.environ, "PYTHONPATH": source})
-    end = time.monotonic() + 20
-    while not ready_file.exists() and time.monotonic() < end:
-        time.sleep(0.02)
+    until(ready_file.exists)
     made.kill()
     made.wait()
-    while (tmp_path / "log").read_text() != "told\n" and time.monotonic() < end:
-        time.sleep(0.02)
-    assert (tmp_path / "log").read_text() == "told\n"
+    until(lambda: (tmp_path / "log").read_text() == "told\n")
 
 
 def test_a_log_is_watched_line_by_line(tmp_path: Path) -> None:

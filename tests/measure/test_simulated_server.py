@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ class Server:
 
     def get(self, path: str) -> tuple[int, bytes]:
         """Status and body of a GET."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         with contextlib.closing(connection):
             connection.request("GET", path)
             answer = connection.getresponse()
@@ -47,7 +48,7 @@ class Server:
     def ask(self, prompt: object, **more: Any) -> tuple[int, bytes]:
         """Status and body of a completions request; a cut body raises http.client.IncompleteRead."""
         body = {"model": "m", "prompt": prompt, "max_tokens": 64, "stream": True, "return_token_ids": True} | more
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         with contextlib.closing(connection):
             connection.request("POST", "/v1/completions", json.dumps(body))
             answer = connection.getresponse()
@@ -58,9 +59,15 @@ class Server:
         return [code for event in events(self.ask(prompt, **more)[1]) for code in ids_of(event)]
 
     def together(self, prompts: list[str], **more: Any) -> list[list[int]]:
-        """The token ids of answers asked for at the same time."""
+        """The token ids of answers asked for at the same time: no thread asks before all are there."""
+        barrier = threading.Barrier(len(prompts))
+
+        def ids(prompt: str) -> list[int]:
+            barrier.wait(60)
+            return self.ids(prompt, **more)
+
         with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:
-            return list(pool.map(lambda prompt: self.ids(prompt, **more), prompts))
+            return list(pool.map(ids, prompts))
 
     def set_faults(self, *entries: dict[str, Any]) -> None:
         """From the next request on, these are the faults."""
@@ -95,12 +102,12 @@ def serving(
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait(5)
+        process.wait(60)
 
 
 def wait_for_port(log: Path, process: subprocess.Popen[bytes]) -> int:
     """The port that the log names once the server listens."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None:
         text = log.read_text()
         if " on http://127.0.0.1:" in text and text.endswith("\n"):
@@ -109,7 +116,7 @@ def wait_for_port(log: Path, process: subprocess.Popen[bytes]) -> int:
     raise AssertionError(f"the server did not start: {log.read_text()}")
 
 
-def wait_until(condition: Any, seconds: float = 3) -> bool:
+def wait_until(condition: Any, seconds: float = 60) -> bool:
     """Whether `condition()` comes true in time."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -166,7 +173,7 @@ def test_streamed_or_not_and_text_or_ids_are_one_answer(plain: Server) -> None:
 
 def test_a_connection_is_kept_and_ends_where_asked(plain: Server) -> None:
     """Two requests go over one connection; HTTP/1.0 gets a body without chunks, ended by the close."""
-    connection = http.client.HTTPConnection("127.0.0.1", plain.port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", plain.port, timeout=60)
     with contextlib.closing(connection):
         bodies = []
         for _ in range(2):
@@ -182,7 +189,7 @@ def test_a_connection_is_kept_and_ends_where_asked(plain: Server) -> None:
 
 def raw(port: int, data: bytes) -> bytes:
     """All that the server sends for these bytes until it closes."""
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as peer:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as peer:
         peer.sendall(data)
         return b"".join(iter(lambda: peer.recv(65536), b""))
 
@@ -204,12 +211,13 @@ def test_canary_questions_are_answered_on_the_wire(plain: Server) -> None:
 
 
 def test_sixteen_streams_are_quick_and_true(plain: Server) -> None:
-    """Load changes no token of a healthy server, and sixteen streams of 128 tokens take well under two seconds."""
+    """Load changes no token of a healthy server, and sixteen streams at once take no longer than one after the other."""
     prompts = [f"stream {number}" for number in range(16)]
-    alone = [plain.ids(prompt, max_tokens=128, ignore_eos=True) for prompt in prompts]
     began = time.monotonic()
+    alone = [plain.ids(prompt, max_tokens=128, ignore_eos=True) for prompt in prompts]
+    alone_s, began = time.monotonic() - began, time.monotonic()
     assert plain.together(prompts, max_tokens=128, ignore_eos=True) == alone
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 2 * alone_s + 10
 
 
 def test_counters_agree_with_the_answers(plain: Server) -> None:
@@ -244,7 +252,7 @@ def test_load_flips_some_answers_at_token_44(plain: Server, tmp_path: Path, dept
     """With --flip-at-inflight 2, one request alone is true; at c2 to c16 some answers, never all, break at 44."""
     prompts = [f"flip {number}" for number in range(16)]
     alone = dict(zip(prompts, plain.together(prompts, ignore_eos=True), strict=True))
-    with serving(tmp_path, "--flip-at-inflight", "2", "--prefill-ms", "150", "--draft-depth", depth) as server:
+    with serving(tmp_path, "--flip-at-inflight", "2", "--prefill-ms", "300", "--draft-depth", depth) as server:
         assert server.ids(prompts[1], ignore_eos=True) == alone[prompts[1]]
         for size in (2, 4, 16):
             answers = zip(prompts, server.together(prompts[:size], ignore_eos=True), strict=False)
@@ -259,7 +267,7 @@ def test_a_client_that_leaves_frees_its_place(plain: Server) -> None:
     """A broken connection aborts its request, so it does not count as in flight for ever."""
     aborted = plain.counter("request_success_total", "abort")
     body = b'{"prompt":"leave","max_tokens":40000,"ignore_eos":true,"stream":true}'
-    with socket.create_connection(("127.0.0.1", plain.port), timeout=5) as peer:
+    with socket.create_connection(("127.0.0.1", plain.port), timeout=60) as peer:
         peer.sendall(b"POST /v1/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
         assert peer.recv(100)
     assert wait_until(lambda: plain.counter("num_requests_running") == 0)
@@ -306,7 +314,7 @@ def test_http_500_and_matching(faulty: Server) -> None:
 @pytest.mark.parametrize("condition", ["inflight_at_least", "concurrent"])
 def test_faults_can_wait_for_load(tmp_path: Path, condition: str) -> None:
     """A fault bound to load comes at that load and not at a smaller one."""
-    with serving(tmp_path, "--prefill-ms", "100") as server:
+    with serving(tmp_path, "--prefill-ms", "300") as server:
         server.set_faults({"do": "short", "after_tokens": 12, "match": {condition: 4}})
         assert len(server.ids("one")) == 64
         assert {len(ids) for ids in server.together(["p1", "p2"])} == {64}
@@ -325,14 +333,17 @@ def test_hang_sends_nothing_more(faulty: Server) -> None:
     """hang leaves the stream open and silent, and other requests are served meanwhile."""
     faulty.set_faults({"do": "hang", "after_tokens": 2, "match": {"prompt_contains": "hang"}})
     body = b'{"prompt":"hang","max_tokens":64,"stream":true}'
-    with socket.create_connection(("127.0.0.1", faulty.port), timeout=0.4) as peer:
+    with socket.create_connection(("127.0.0.1", faulty.port), timeout=60) as peer:
         peer.sendall(b"POST /v1/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
         received = b""
-        with contextlib.suppress(TimeoutError):
-            while chunk := peer.recv(65536):
-                received += chunk
-            pytest.fail("the server closed the stream")
+        while received.count(b"data: ") < 2 or not received.endswith(b"\n\n\r\n"):
+            chunk = peer.recv(65536)
+            assert chunk, "the server closed the stream"
+            received += chunk
         assert received.count(b"data: ") == 2
+        peer.settimeout(0.4)
+        with pytest.raises(TimeoutError):
+            peer.recv(65536)
         assert len(faulty.ids("other")) == 64
     assert wait_until(lambda: faulty.counter("num_requests_running") == 0)
 
@@ -342,7 +353,7 @@ def test_die_ends_the_process(faulty: Server) -> None:
     faulty.set_faults({"do": "die", "after_tokens": 4})
     with pytest.raises((http.client.IncompleteRead, ConnectionError)):
         faulty.ask("die")
-    assert faulty.process.wait(5) == 70
+    assert faulty.process.wait(60) == 70
     assert "died" in faulty.log.read_text()
 
 

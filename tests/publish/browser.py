@@ -33,7 +33,7 @@ def tools() -> Path:
         for name in ("package.json", "package-lock.json"):
             shutil.copy(WEB / name, home / name)
         command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-        subprocess.run(command, cwd=home, check=True, capture_output=True, timeout=300)
+        subprocess.run(command, cwd=home, check=True, capture_output=True, timeout=900)
         (home / "done").touch()
     return home / "node_modules"
 
@@ -108,7 +108,7 @@ class Browser:
         self.do("Emulation.setEmulatedMedia", media=media, features=[scheme])
         before = self._loaded
         self.do("Page.navigate", url=page.as_uri())
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while self._loaded == before and time.monotonic() < deadline:
             self._message()
 
@@ -137,7 +137,7 @@ class Browser:
     def close(self) -> None:
         """End this browser; nothing of it stays."""
         self._process.terminate()
-        self._process.wait(30)
+        self._process.wait(120)
         for end in (self._read, self._write):
             os.close(end)
 
@@ -153,5 +153,5 @@ def validate(files: Sequence[Path]) -> str:
         str(WEB / "html-validate.json"),
         "--formatter=text",
     ]
-    done = subprocess.run([*command, *map(str, files)], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([*command, *map(str, files)], capture_output=True, text=True, timeout=600, check=False)
     return (done.stdout + done.stderr).strip() if done.returncode else ""

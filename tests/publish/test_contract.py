@@ -138,7 +138,7 @@ def test_another_process_elsewhere_gives_the_same_bytes(where: dict[str, str]) -
         env={**os.environ, **where, "PYTHONPATH": path},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     made = pages(sample(), Standing())

@@ -100,4 +100,4 @@ def lay(pack: Path, key: Key | None) -> Path:
 def run(pack: Path, *words: str, isolated: bool = True, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
     """The pack's own script, as a stranger runs it."""
     call = [sys.executable, *(["-I"] if isolated else []), str(pack / "verify.py"), *words]
-    return subprocess.run(call, capture_output=True, text=True, cwd=cwd or pack, timeout=120)
+    return subprocess.run(call, capture_output=True, text=True, cwd=cwd or pack, timeout=900)

@@ -6,6 +6,7 @@ difference; six a median with its order-statistic interval; eight a bootstrap. d
 
 import hashlib
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -258,10 +259,13 @@ def servers_needed(
     """
     if half_width <= 0 or spread < 0:
         raise ValueError(f"found half-width {half_width} and spread {spread}; expected above 0, and at least 0")
-    for n in range(T_LEAST, most + 1):
-        if t_quantile(n - 1, confidence) * spread / math.sqrt(n) <= half_width:
-            return n
-    return Refused(f"more than {most} servers would be needed")
+
+    def enough(n: int) -> bool:
+        return t_quantile(n - 1, confidence) * spread / math.sqrt(n) <= half_width
+
+    # The quantile and 1 / sqrt(n) both fall with n, so where n is enough every larger one is.
+    n = bisect_left(range(most + 1), True, lo=T_LEAST, key=enough)
+    return n if n <= most else Refused(f"more than {most} servers would be needed")
 
 
 def mean(values: Sequence[float]) -> float:

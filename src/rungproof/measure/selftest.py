@@ -24,7 +24,7 @@ from rungproof.records.formats import ClientCheck, Reason
 
 RATE_LAG_MS = 0.1  # the rate's bound on the lag's p99
 BEHIND = 0.05  # share of ticks that the server may skip before it is the server that cannot keep up
-START_S = 20.0
+START_S = 90.0
 DOUBLINGS = 12  # of the rate, at most
 SEARCH_EVENTS = 4000  # at one rate, at most
 LEAST_INTERVAL_MS = 0.01  # the burst server's own

@@ -15,6 +15,7 @@ from rungproof.records.formats import Reason
 EVERY_S = 0.1
 FOREIGN_LOOKS = 5  # a listener that appears between two looks at our tree is not yet foreign
 LOG = "logs/server.log"
+MODELS, COMPLETIONS = "/v1/models", "/v1/completions"
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -79,7 +80,9 @@ class Probe:
         self._url, self._model, self._deadline = url, model, deadline
         self.done = False
         self.reason: Reason | None = None
-        self.state = "not asked yet"
+        self._answered: list[str] = []
+        self._asking: tuple[str, float] | None = None  # the call in hand, and when it was begun
+        self._said = ""
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def begin(self) -> None:
@@ -87,13 +90,28 @@ class Probe:
         if not self._thread.ident:
             self._thread.start()
 
+    def told(self) -> str:
+        """How far the server has come: which calls it has answered, and what became of the one in hand."""
+        answered = "".join(f"; {path} answered" for path in self._answered)
+        if (asking := self._asking) is None:
+            return f"it listens{answered}; no further call was made yet"
+        path, began = asking
+        return f"it listens{answered}; {path}: {self._said or 'no answer'} after {time.monotonic() - began:.1f} s"
+
+    def late(self) -> Reason:
+        """Why it is not ready at the deadline."""
+        return Reason("not ready in time", self.told(), "an answer within the deadline", self._url)
+
     def _run(self) -> None:
         with requests.Session() as session:
             session.trust_env = False
-            for step in (self._models, self._completion):
+            for path, step in ((MODELS, self._models), (COMPLETIONS, self._completion)):
+                self._said, self._asking = "", (path, time.monotonic())
                 self.reason = self._until_answered(step, session)
                 if self.reason is not None:
                     break
+                self._asking = None
+                self._answered.append(path)
         self.done = True
 
     def _until_answered(
@@ -102,20 +120,22 @@ class Probe:
         while (left := self._deadline - time.monotonic()) > 0:
             try:
                 return step(session, left)
+            except requests.Timeout:
+                self._said = ""
             except (requests.RequestException, _Loading) as error:
-                self.state = f"{type(error).__name__}: {error}"[:300]
+                self._said = f"{type(error).__name__}: {error}"[:300]
                 time.sleep(EVERY_S)
-        return Reason("not ready in time", self.state, "an answer", self._url)
+        return self.late()
 
     def _models(self, session: requests.Session, left: float) -> Reason | None:
-        answer = session.get(f"{self._url}/v1/models", timeout=min(left, 10))
+        answer = session.get(f"{self._url}{MODELS}", timeout=min(left, 10))
         value = _json(answer)
         listed = value.get("data") if isinstance(value, dict) else None
         names = [item.get("id") for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
         if names == [self._model]:
             return None
         return Reason(
-            "another model is served", ", ".join(map(str, names)) or "none", self._model, f"{self._url}/v1/models"
+            "another model is served", ", ".join(map(str, names)) or "none", self._model, f"{self._url}{MODELS}"
         )
 
     def _completion(self, session: requests.Session, left: float) -> Reason | None:
@@ -125,10 +145,10 @@ class Probe:
             "max_tokens": 1,
             "temperature": 0.0,
         }
-        value = _json(session.post(f"{self._url}/v1/completions", json=body, timeout=left))
+        value = _json(session.post(f"{self._url}{COMPLETIONS}", json=body, timeout=left))
         if isinstance(value, dict) and value.get("choices"):
             return None
-        return Reason("no completion", str(value)[:300], "a choice of one token", f"{self._url}/v1/completions")
+        return Reason("no completion", str(value)[:300], "a choice of one token", f"{self._url}{COMPLETIONS}")
 
 
 class _Loading(Exception):
@@ -189,6 +209,6 @@ def wait(
         if probe.done and (probe.reason is not None or port.owned):
             return (probe.reason,) if probe.reason else ()
         if time.monotonic() >= deadline:
-            state = probe.state if port.owned else "nobody listens on its port"
-            return (Reason("not ready in time", state, "an answer within the deadline", LOG),)
+            silent = "its process runs, and nobody listens on its port"
+            return (probe.late() if port.owned else Reason("not ready in time", silent, "a server that listens", LOG),)
         time.sleep(EVERY_S)

@@ -7,17 +7,18 @@ from rungproof.measure.simulated.scenarios.plays import ERROR, SLOW_S, Play, pla
 from rungproof.measure.simulated.scenarios.talk import FIRST_ID, STEP_S, Talk
 
 FLIP_AT = 44  # position of the first wrong token of S59
+TOGETHER_S = 0.02  # a step of streams that must be seen decoding at once
 LOOKS = 3  # looks at /health that S55 answers with 503
 
 
-def slots(size: int) -> Play:
+def slots(size: int, step_s: float = STEP_S) -> Play:
     """S35, S36b: so many are served at once, the others wait their turn."""
 
     async def play(talk: Talk) -> None:
         await talk.head()
         async with talk.hub.slot(talk.name, size):
             await talk.pause(0.02)
-            await talk.all()
+            await talk.all(step_s)
         await talk.close()
 
     return play
@@ -26,8 +27,8 @@ def slots(size: int) -> Play:
 async def counted(talk: Talk) -> None:
     """S36."""
     await talk.head()
-    await talk.pause(0.05)
-    await talk.all()
+    await talk.pause(0.2)  # until all are there, and each goes on until the last one has begun, on a slow machine too
+    await talk.all(TOGETHER_S)
     await talk.close(in_flight_peak=talk.hub.peak[talk.name])
 
 

@@ -25,7 +25,7 @@ LOADS = (
         "S36b",
         "half of the streams run, the others wait",
         "B37",
-        crowds.slots(4),
+        crowds.slots(4, crowds.TOGETHER_S),
         "complete; `in_flight` is 8, `decoding` is 4; the aggregate is tokens over time",
         states={"complete": 8},
     ),

@@ -1,0 +1,8 @@
+"""What holds for all tests."""
+
+from hypothesis import HealthCheck, settings
+
+# The same examples everywhere, so that whoever reads of a failure can repeat it; `make fuzz` is what searches. No example fails for
+# being slow: a machine may be.
+settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("repeatable")
