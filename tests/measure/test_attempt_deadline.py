@@ -21,7 +21,7 @@ from rungproof.records.requests import BatchPlan, Body
 def asked_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cell_s: float) -> Iterator[tuple[Any, ...]]:
     """What an attempt of four batches is given: folder, server, item and plan."""
     planned = tuple(
-        BatchPlan(f"b{i}", (Body("k", {"model": "S38", "prompt": [i], "max_tokens": 12, "stream": True}),))
+        BatchPlan(f"b{i}", (Body("k", {"model": "S38", "prompt": [i], "max_tokens": 50, "stream": True}),))
         for i in range(4)
     )
     monkeypatch.setattr(attempt, "batches", lambda *_: planned)
@@ -60,7 +60,7 @@ def test_batches_of_an_item_share_one_deadline(
 def test_an_item_whose_raw_file_nobody_could_read_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The batch that would make the file larger than one may be is left out, with the item named, and the file stays whole."""
     path = tmp_path / "raw.jsonl.gz"
-    with asked_of(tmp_path, monkeypatch, 20.0) as asked:
+    with asked_of(tmp_path, monkeypatch, 600.0) as asked:
         attempt._measure(*asked, path, lambda _: None)
         whole = path.read_bytes()
         monkeypatch.setattr(raw, "MAX_RAW", len(gzip.decompress(whole)) - 200)
