@@ -542,6 +542,8 @@ def _results(files: Files, room: Room, upto: str, trust: bytes | None, more: Mor
 
 def _numbers(files: Files, proof: Proof | None, room: Room, upto: str, more: More | None) -> Iterator[Level]:
     made = deeper(files, proof, room, upto)
+    if more is None and (left := sum(name.endswith(".parquet") for name in files.names)):
+        made[0].facts.append(f"{left} Parquet files not compared (needs pyarrow; an installed rungproof verify does)")
     if more is not None:
         failures, facts = more(files.root)
         made[0].facts += facts

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from campaigns.forge import MUTATIONS, ONLY
+from campaigns.mutations import MUTATIONS, ONLY
 
 TOP = f"""# Prove red: what was falsified, and the level at which it fails
 
-Made from `tests/campaigns/forge.py` by `PYTHONPATH=src:tests python -m campaigns.mutation_table`; `tests/campaigns/test_mutations.py` runs
+Made from `tests/campaigns/mutations.py` by `PYTHONPATH=src:tests python -m campaigns.mutation_table`; `tests/campaigns/test_mutations.py` runs
 every cell. The pack is one of a short campaign on the simulated server. Each change is made in up to four strengths: the bytes alone; both
 manifests made again; all statements signed again, by another key, and their claims made to fit the summary that lies there; and
 everything that follows from the evidence (records, verdicts, summary, pages, twins, oracle, statements) made again, too. In the last

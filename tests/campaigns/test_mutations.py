@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from campaigns.checkout import ROOT
-from campaigns.forge import MUTATIONS, STRENGTHS, Mutation, edit, remade, signed
+from campaigns.forge import edit, remade, signed
+from campaigns.mutations import MUTATIONS, STRENGTHS, Mutation
 from rungproof import __version__
 from rungproof.cli import main
 from rungproof.publish.pack import Pack

@@ -15,8 +15,9 @@ from rungproof.judge.checks.found import Found, differences, level_of
 from rungproof.judge.checks.page import check_pages, pointed
 from rungproof.judge.checks.twins import check_twins
 from rungproof.publish.pages import render
-from rungproof.records.codec import canonical, load_json
+from rungproof.records.codec import build, canonical, load_json
 from rungproof.records.errors import EvidenceError
+from rungproof.records.summary import Summary
 
 SUMMARIES = {"hostile": sample(), "large": large(), "calm": calm(sample())}
 
@@ -32,8 +33,9 @@ def made(name: str) -> tuple[Any, dict[str, bytes]]:
 def walk(summary: Any, files: dict[str, bytes]) -> Found:
     """Both checks."""
     found = Found()
+    sessions = build(Summary, summary, "summary.json").sessions
     check_pages({n: d for n, d in files.items() if n.endswith((".html", ".svg"))}, summary, found)
-    check_twins({n: d for n, d in files.items() if n.endswith((".csv", ".json"))}, summary, found)
+    check_twins({n: d for n, d in files.items() if n.endswith((".csv", ".json"))}, summary, sessions, found)
     found.close()
     return found
 
@@ -119,6 +121,13 @@ TOUCHED: dict[str, tuple[Callable[[dict[str, bytes]], None], str, str]] = {
         page(lambda t: t.replace('"point": "base/', '"point": "bare/', 1), "chart-depth-decode_rate.json"), "L2", "no point"
     ),
     "a twin that nobody knows": (lambda files: files.update({"extra.csv": b"a\n1\n"}), "L2", "nobody has checked it"),
+    "a fact of the servers in a twin, as CSV": (page(lambda t: t.replace("AMD EPYC", "IBM EPYC", 1), "environment.csv"), "L2", "cpu.model: value"),
+    "a fact of the servers in a twin, as JSON": (
+        page(lambda t: t.replace('"cpu.cores", "value": "', '"cpu.cores", "value": "9', 1), "environment.json"), "L2", "value: says '92'"
+    ),
+    "a fact of the servers that is left out": (
+        page(lambda t: "".join(t.splitlines(keepends=True)[:-1]), "environment.csv"), "L2", "facts of the servers"
+    ),
     "k of a gate in a twin": (
         page(lambda t: re.sub(r'("identical_outputs": \d)', r"\g<1>9", t, count=1), "gates.json"), "L3", "identical_outputs"
     ),
@@ -133,6 +142,16 @@ def test_what_was_touched_is_found(touch: Callable[[dict[str, bytes]], None], le
     touch(files)
     found = walk(summary, files)
     assert any(words in text for text in found.failures[level]), found.failures
+
+
+def test_letters_beyond_ascii_count() -> None:
+    """Text of any script is compared letter by letter, not only looked for."""
+    summary, files = made("hostile")
+    for name in (n for n in files if n.endswith(".csv") and "\u05e9".encode() in files[n]):
+        touched = {**files, name: files[name].replace("\u05e9".encode(), "\u05d0".encode(), 1)}
+        found = walk(summary, touched)
+        assert found.failures["L2"] or found.failures["L3"], name
+    assert "\u05e9".encode() in files["points.csv"]
 
 
 def test_every_digit_of_every_claim_counts() -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from publish.parsed import Page
 from publish.sample import HOSTILE, filled, sample
+from rungproof.judge import host_facts
 from rungproof.publish.pages import hosts, regimes
 from rungproof.publish.pages.claimed import Claims
 from rungproof.publish.pages.render import html, pages
@@ -51,7 +52,7 @@ def test_each_fact_says_how_it_may_differ_and_where_it_comes_from() -> None:
     assert not page.faults
     for words in ("must be equal", "told only", "scaling_governor", visible(HOSTILE)[:20], "150 entries, sha256 "):
         assert words in section.text
-    same, differ, more = hosts.environment(summary.sessions)
+    same, differ, more = host_facts.environment(summary.sessions)
     assert more == 0
     assert [row.key for row in same if row.key.startswith("gpu0")] == ["gpu0.name"]
     odd = [row for row in differ if row.key == "governors" and row.value == "powersave"]
@@ -62,7 +63,7 @@ def test_each_fact_says_how_it_may_differ_and_where_it_comes_from() -> None:
 def test_only_what_differs_within_an_arm_is_told_as_unequal() -> None:
     """A governor that differs between two servers of one arm stands on the campaign's page; what differs between arms, or may differ, does not."""
     summary = with_env()
-    _, differ, _ = hosts.environment(summary.sessions)
+    _, differ, _ = host_facts.environment(summary.sessions)
     assert {row.key for row in hosts.unequal(summary.sessions, differ)} == {"governors"}
     assert "differs between servers of one arm" in Page(html(summary)).section("environment").text
     alike = tuple(s for i, s in enumerate(summary.sessions) if i != 1)

@@ -38,7 +38,12 @@ def check(read: Read, names: Collection[str], proof: Mapping[str, Any] | None, u
     summary = plain(again.summary)
     inside = {name.removeprefix("page/"): _bytes(read, name) for name in names if name.startswith("page/")}
     check_pages({f"page/{n}": data for n, data in sorted(inside.items()) if n.endswith(MARKUP)}, summary, found)
-    check_twins({n: data for n, data in sorted(inside.items()) if n.endswith((".csv", ".json"))}, summary, found)
+    check_twins(
+        {n: data for n, data in sorted(inside.items()) if n.endswith((".csv", ".json"))},
+        summary,
+        again.summary.sessions,
+        found,
+    )
     for name in sorted(n for n in inside if not n.endswith(KNOWN) and n != "MANIFEST.sha256"):
         found.fail("L2", f"page/{name}: not a file of a page, so nobody has checked it")
     if proof is not None:

@@ -1,8 +1,8 @@
 """The twins of the pages, as CSV and as JSON, against the recomputed summary, column by column.
 
 `points` has a row a point, `strict` a row an answer, `gates` a row a verdict, each in the summary's order; a chart's twin names the
-claim of each of its rows. `environment` holds words, and Parquet needs a library: both are held against a page that is made
-again, which an installed rungproof does.
+claim of each of its rows, `environment` the facts of the servers in the order of the page. Parquet needs a library: it is held against
+a page that is made again, which an installed rungproof does.
 """
 
 import csv
@@ -11,8 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rungproof.judge.checks.found import Found, Level
-from rungproof.records.codec import load_json
+from rungproof.judge.host_facts import environment
+from rungproof.records.codec import build, load_json, plain
 from rungproof.records.errors import EvidenceError
+from rungproof.records.formats import Reason
+from rungproof.records.summary import SessionInfo
+from rungproof.records.text import csv_cell
 
 Row = Mapping[str, Any]
 Value = Callable[[Row, Row], Any]  # of an entry of the summary's list, and the summary
@@ -48,15 +52,18 @@ GATES: dict[str, Value] = {
     "gate": _of("gate"), "kind": _of("kind"), "title": _of("title"), "state": _of("state"), "identical_outputs": _of("k"),
     "compared_outputs": _of("n"), "identical_sites": _of("sites_k"), "compared_sites": _of("sites_n"),
     "lower_bound_95_share": _of("bound"), "outputs_lower_bound_95_share": _of("repeats_bound"), "stops": _of("stops"),
+    "reasons": lambda entry, _summary: [str(build(Reason, reason, "reason")) for reason in entry["reasons"]],
 }  # fmt: skip
 # Columns of a chart that follow from the point that its row names; the value follows from the row's claim.
 CHART: dict[str, Value] = {
     "state": _of("state"), "arm": _of("arm"), "x_in_x_unit": _of("x"), "identical_outputs": _of("k"), "compared_outputs": _of("n"),
 }  # fmt: skip
-TABLES = {"points": ("points", POINTS), "strict": ("strict", STRICT), "gates": ("verdicts", GATES)}
-WORDS = frozenset(
-    ("interval", "x_unit", "unit", "reasons")
-)  # named, but no numbers, where a table does not compute them
+ENVIRONMENT: dict[str, Value] = {name: _of(name) for name in ("key", "value", "kind", "source", "sessions")}
+FACTS = "facts of the servers"
+TABLES = {
+    "points": ("points", POINTS), "strict": ("strict", STRICT), "gates": ("verdicts", GATES), "environment": (FACTS, ENVIRONMENT),
+}  # fmt: skip
+WORDS = frozenset(("interval", "x_unit", "unit"))  # named, but no numbers, where a table does not compute them
 OF_IDENTITY = frozenset(
     (
         "state", "identical_outputs", "compared_outputs", "identical_sites", "compared_sites", "reasons", "stops", "identical",
@@ -68,15 +75,18 @@ WHISKERS = {"ttft_ms_median": ("ttft_ms_low", "ttft_ms_high")}
 NEEDED = ("points.csv", "points.json")
 
 
-def check_twins(files: Mapping[str, bytes], summary: Row, found: Found) -> None:
-    """Every twin. files: name in page/ -> bytes, of CSV and JSON files; those of the points have to be there."""
+def check_twins(files: Mapping[str, bytes], recomputed: Row, sessions: Sequence[SessionInfo], found: Found) -> None:
+    """Every twin. files: name in page/ -> bytes, of CSV and JSON files; those of the points have to be there. recomputed: the summary in
+    its plain form; sessions: of the same summary."""
+    same, differ, _ = environment(sessions)
+    summary = {**recomputed, FACTS: plain((*same, *differ))}
     found.need("L2", "rows of twins")
     for name in NEEDED:
         if name not in files:
             found.fail("L2", f"page/{name}: there is no such file")
     for name, data in files.items():
         table, _, kind = name.rpartition(".")
-        if table == "environment" or name == "standing.json":
+        if name == "standing.json":
             continue
         try:
             rows = _csv(data, f"page/{name}") if kind == "csv" else _json(data, f"page/{name}", table)
@@ -91,12 +101,18 @@ def _table(where: str, table: str, rows: Sequence[Row], summary: Row, found: Fou
         entries = summary[key]
         first = next(iter(columns))
         wanted = [columns[first](entry, summary) for entry in entries]
-        if [row.get(first) for row in rows] != [_cell(one) if text else one for one in wanted]:
-            found.fail("L3", f"{where}: its rows are not the {len(entries)} {key} of the summary, in their order")
+        if [row.get(first) for row in rows] != [csv_cell(one) if text else one for one in wanted]:
+            level: Level = "L2" if key == FACTS else "L3"
+            found.fail(level, f"{where}: its rows are not the {len(entries)} {key} of the summary, in their order")
             return
         for row, entry in zip(rows, entries, strict=True):
             _row(
-                where, str(entry.get("id", "")), row, {c: of(entry, summary) for c, of in columns.items()}, found, text
+                where,
+                str(entry.get("id", entry.get("key", ""))),
+                row,
+                {c: of(entry, summary) for c, of in columns.items()},
+                found,
+                text,
             )
     elif table.startswith("chart-"):
         points = {point["id"]: point for point in summary["points"]}
@@ -135,26 +151,10 @@ def _row(where: str, name: str, row: Row, wanted: Mapping[str, Any], found: Foun
     if odd := sorted((set(row) ^ set(wanted)) - WORDS, key=str):
         raise EvidenceError(f"{where}: column {odd[0]!r:.60} is missing or not one of ours")
     for column, value in wanted.items():
-        cell = _cell(value) if text else value
-        if not (_same_text(row[column], cell) if text else row[column] == cell):
+        cell = csv_cell("; ".join(map(str, value)) if isinstance(value, list) else value) if text else value
+        if row[column] != cell:
             level: Level = "L3" if column in OF_IDENTITY else "L2"
             found.fail(level, f"{where}: {name}: {column}: says {row[column]!r:.60}, recomputed {cell!r:.60}")
-
-
-def _cell(value: Any) -> str:
-    """A value as a cell: numbers as Python writes them, nothing for None, lists joined by semicolons."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "; ".join(map(str, value)) if isinstance(value, list) else value if isinstance(value, str) else repr(value)
-
-
-def _same_text(cell: Any, wanted: str) -> bool:
-    """A text that a spreadsheet would run has a quote before it; characters that cannot be seen are written as their codes."""
-    if not (wanted.isascii() and wanted.isprintable()):
-        return isinstance(cell, str) and bool(cell)
-    return bool(cell == wanted or cell == f"'{wanted}")
 
 
 def _csv(data: bytes, where: str) -> list[Row]:

@@ -1,15 +1,14 @@
 """Nested facts as flat rows: rules, launch arguments, environments, knobs; equal ones said once."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rungproof.publish.pages.text import shortened
+from rungproof.judge.host_facts import VALUE_LIMIT, flat
 from rungproof.records.formats import Knob
 from rungproof.records.summary import ArmInfo, SessionInfo, Summary
-
-VALUE_LIMIT = 160
+from rungproof.records.text import shortened
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,29 +27,6 @@ class KnobRow:
     knob: Knob
     source: str
     sessions: tuple[str, ...]
-
-
-def flat(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """(dotted key, text) of each leaf, keys sorted; a list of scalars is one leaf."""
-    if isinstance(value, Mapping) and value:
-        for name in sorted(value, key=str):
-            yield from flat(value[name], f"{key}.{name}" if key else str(name))
-    elif isinstance(value, (list, tuple)) and any(isinstance(item, (Mapping, list, tuple)) for item in value):
-        for index, item in enumerate(value):
-            yield from flat(item, f"{key}[{index}]")
-    elif isinstance(value, (list, tuple)):
-        yield key, ", ".join(scalar(item) for item in value) or "none"
-    else:
-        yield key, scalar(value)
-
-
-def scalar(value: Any) -> str:
-    """One value in words: yes, no, none, or as it is."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if value is None or value == {}:
-        return "none"
-    return str(value)
 
 
 def facts(value: Any) -> list[Fact]:

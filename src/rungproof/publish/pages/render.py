@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from rungproof.judge import host_facts
 from rungproof.publish.pages import (
     badge,
     claims,
@@ -74,7 +75,7 @@ def _rules(summary: Summary) -> list[facts.Fact]:
 
 def _context(summary: Summary, standing: Standing) -> dict[str, Any]:
     c = Claims(summary)
-    same, differ, more = hosts.environment(summary.sessions)
+    same, differ, more = host_facts.environment(summary.sessions)
     looks, knobs = figures.arm_styles(summary), facts.knobs(summary)
     verdicts = rows.verdict_rows(summary, c)
     late = [one.session for one in summary.sessions if not one.registered]

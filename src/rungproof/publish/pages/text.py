@@ -1,45 +1,27 @@
 """Strings for readers: hostile text made harmless to look at, numbers rounded, anchors and links to evidence.
 
-Escaping for HTML and SVG is the templates' own (autoescape); what is done here is what escaping does not do: control
-characters, characters that reorder a line of text, halves of surrogate pairs, formulas in spreadsheets, paths that
+Escaping for HTML and SVG is the templates' own (autoescape); what is done here, and in records/text.py, is what escaping does not
+do: control characters, characters that reorder a line of text, halves of surrogate pairs, formulas in spreadsheets, paths that
 leave the campaign's folder.
 """
 
 import hashlib
 import html
 import re
-import unicodedata
 from urllib.parse import quote
 
 from rungproof.records.shown import percent_down
+from rungproof.records.text import csv_cell, shortened, visible
 
-FORMULA_STARTS = "=+-@\uff1d\uff0b\uff0d\uff20"
+__all__ = [
+    "anchor", "bound_words", "count_of", "csv_cell", "evidence_link", "metric_name", "plain_words", "shortened", "visible",
+]  # fmt: skip
+
 METRICS = {
     "decode_rate": "Decode rate", "aggregate": "Aggregate rate", "ttft": "Time to first token", "per_user": "Rate per user",
 }  # fmt: skip
 _ELEMENT = re.compile(r"<[^>]+>")
 _ANCHOR = re.compile(r"[^A-Za-z0-9._/-]")
-
-
-def visible(text: str) -> str:
-    """`text` with every character that hides, reorders or cannot be written shown as its code, such as `[U+202E]`.
-
-    Line feeds and tabs stay. Letters of right-to-left scripts stay: only the invisible controls are shown.
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_shown(char) for char in text)
-
-
-def _shown(char: str) -> str:
-    never = (ord(char) & 0xFFFE) == 0xFFFE or 0xFDD0 <= ord(char) <= 0xFDEF
-    hidden = never or unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp")
-    return f"[U+{ord(char):04X}]" if hidden and char not in "\n\t" else char
-
-
-def shortened(text: str, limit: int) -> str:
-    """The first `limit` characters, and how many there are when some were left off."""
-    return text if len(text) <= limit else f"{text[:limit].rstrip()}\u2026 ({len(text)} characters)"
 
 
 def plain_words(made: str) -> str:
@@ -57,19 +39,6 @@ def bound_words(k: int, n: int, bound: float | None) -> str:
     if not n or bound is None:
         return "nothing compared, so nothing is supported"
     return f"{k} of {n} supports at least {percent_down(bound)}"
-
-
-def csv_cell(value: object) -> str:
-    """One cell: numbers as Python writes them, None empty, text that a spreadsheet would run prefixed by a quote."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return repr(value)
-    text = visible(str(value))
-    runs = text.lstrip()[:1] in tuple(FORMULA_STARTS) or text[:1] in ("\t", "\n")
-    return f"'{text}" if runs else text
 
 
 def anchor(kind: str, name: str) -> str:

@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rungproof.judge.host_facts import environment
 from rungproof.publish.pages.charts import axis_of, interval_of
 from rungproof.publish.pages.figures import Figure
-from rungproof.publish.pages.hosts import environment
 from rungproof.publish.pages.text import csv_cell, visible
 from rungproof.records.formats import Point, Verdict
 from rungproof.records.summary import StrictRow, Summary

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rungproof.publish.pages.facts import flat
+from rungproof.judge.host_facts import flat
 from rungproof.publish.site.found import ArmEntry, PackEntry
 
 SHOWN = 8  # changed keys told of one step

@@ -8,10 +8,11 @@ from typing import get_args
 
 from rungproof.judge import rungs, stats
 from rungproof.judge.gates import judge_gate, judge_spread
+from rungproof.judge.host_facts import flat
 from rungproof.judge.identity import divergence
 from rungproof.judge.soundness import judge_count
 from rungproof.plan.gates import COUNT_TITLES
-from rungproof.publish.pages.facts import Fact, facts, flat
+from rungproof.publish.pages.facts import Fact, facts
 from rungproof.publish.site.found import Found, PackEntry, config_text
 from rungproof.publish.site.listing import page_of
 from rungproof.records.plan import COUNTS, GateKind
