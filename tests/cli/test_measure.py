@@ -98,7 +98,7 @@ def test_every_request_can_be_listed(server: str, capsys: pytest.CaptureFixture[
 def test_a_dropped_stream_gives_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A request that did not complete is listed with its reason, in words and in JSON, and the exit code says so."""
     lost = {"do": "drop", "match": {"inflight_at_least": 2, "prompt_contains": "Late one evening"}, "after_tokens": 3}
-    with simulated(tmp_path, faults=[lost]) as url:
+    with simulated(tmp_path, "--token-ms", "20", faults=[lost]) as url:
         code, out, err = call(capsys, "--url", url, *SHORT)
         json_code, document, _ = call(capsys, "--url", url, "--json", *SHORT)
     assert (code, json_code) == (1, 1)
