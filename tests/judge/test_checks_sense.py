@@ -161,7 +161,9 @@ def test_the_ceiling_is_the_lower_of_two() -> None:
     assert ceiling_of({"bytes_s": 1e9}, {"matmul_parameters": 10**7}, 0) is None
 
 
-def judged_against(peak: dict[str, Any] | None, rate: float, tensors: dict[str, Any] | None) -> Found:
+def judged_against(
+    peak: dict[str, Any] | None, rate: float, tensors: dict[str, Any] | None, **environment: Any
+) -> Found:
     """One rung at this rate on a server with these weights."""
     item = ladder("base.a", 2)
     of = plan([an_arm("base")], [item])
@@ -169,7 +171,7 @@ def judged_against(peak: dict[str, Any] | None, rate: float, tensors: dict[str, 
     record = rung_record(item, [(2, rate), (2, rate)])
     identity = {"model": {"tensors": tensors}}
     server = Server(
-        record.session, "base", "a", "ready", (), "b", "", "", {}, "", (), identity, {}, 1, "2023-11-14T22:13:20Z", 1.0
+        record.session, "base", "a", "ready", (), "b", "", "", {}, "", (), identity, environment, 1, "2023-11-14T22:13:20Z", 1.0
     )  # fmt: skip
     found = Found()
     check_ceiling(of, {item.id: record}, {record.session: server}, found)
@@ -189,3 +191,48 @@ def test_a_rate_above_the_ceiling_fails_and_nothing_declared_is_told() -> None:
         and "no ceiling declared" in silent.notes[0]
         and "not checked" in silent.facts("L4")[-1]
     )
+
+
+def test_what_no_processor_can_do_is_a_ceiling_where_none_is_declared() -> None:
+    """By flags and number of the processors: far above what the default campaign measured on two cores, and below what cannot be."""
+    two = {"cpu_flags": "avx avx2 avx512f fma sse2", "cpus_online": 2}
+    smollm2 = {"matmul_parameters": 134_479_872, "matmul_bytes": 268_959_744}
+    measured = judged_against(None, 382.0, smollm2, **two)
+    assert measured.failures["L4"] == [] and measured.counts["rates under a ceiling"] > 0
+    assert measured.notes == [
+        "rates: no ceiling declared by host profile 'host': held against 2 processors with avx512f at 7 GHz, which no machine passes"
+    ]
+    assert judged_against(None, 13_000.0, smollm2, **two).failures["L4"] == []
+    (first, *_) = judged_against(None, 13_400.0, smollm2, **two).failures["L4"]
+    assert "above what the host can do (13325.4; 2 processors with avx512f at 7 GHz, which no machine passes)" in first
+    few = judged_against(None, 50_000.0, {**smollm2, "matmul_bytes": 109_707_264}, **two)
+    assert few.failures["L4"] == []  # weights below a byte may be looked up
+    for changed in ({"cpu_flags": "avx2 sse2"}, {"cpus_online": 1}):
+        assert judged_against(None, 7_000.0, smollm2, **{**two, **changed}).failures["L4"]
+    assert judged_against(None, 100_000.0, smollm2, **{**two, "cpu_flags": "amx_tile avx512f"}).failures["L4"] == []
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {},
+        {"cpus_online": 2},
+        {"cpu_flags": "avx2"},
+        {"cpu_flags": "asimd sve", "cpus_online": 2},
+        {"cpu_flags": "avx2", "cpus_online": 2, "gpu0.name": "a card"},
+    ],
+    ids=["nothing", "no flags", "no number", "no x86", "a card"],
+)
+def test_where_nothing_follows_nothing_is_checked(environment: dict[str, Any]) -> None:
+    """An accelerator, another architecture, facts or weights that are not recorded: said, and not failed."""
+    found = judged_against(None, 1e9, {"matmul_parameters": 10**9, "matmul_bytes": 10**9}, **environment)
+    assert found.failures["L4"] == [] and "none follows from what is recorded of base: not checked" in found.notes[0]
+    assert judged_against(None, 1e9, None, cpu_flags="avx2", cpus_online=2).notes
+
+
+def test_memory_binds_large_weights_alone() -> None:
+    """A read of the weights a step, at 8 TB/s, and no smaller than four bits each; none where they could lie in a cache."""
+    many = {"cpu_flags": "amx_tile", "cpus_online": 512}
+    large = {"matmul_parameters": 70 * 10**9, "matmul_bytes": 140 * 10**9}
+    rates = {rate: judged_against(None, rate, large, **many).failures["L4"] for rate in (450.0, 460.0)}
+    assert not rates[450.0] and "(457.1;" in rates[460.0][0]  # two streams, 8e12 / 35e9 steps a second

@@ -26,7 +26,9 @@ from rungproof.records.summary import Summary
 
 PATIENCE_S = 60  # past the time limit, which a library in the middle of its work may not see
 HOME = Path(rungproof.__file__).parent
-OTHER_PAGE = "the page was made by another version: its claims and twins are checked, not its words and its Parquet files"
+OTHER_PAGE = (
+    "the page was made by another version: its claims and twins are checked, not its words and its Parquet files"
+)
 GENERATOR = re.compile(rb'<meta name="generator" content="([^"]{1,200})">')
 NUMBERS = 11  # above it: L2 to L4 failed
 README, REDUCER = "README.md", "reducer/rungproof"
