@@ -104,7 +104,11 @@ def test_a_pack_that_kills_its_process_is_told(
     """By the system for its memory, or by this program for its time: what was printed stays, and no traceback comes."""
     (tmp_path / "probe.py").write_text(f"print('L0 ok', flush=True)\n{ends}\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    for most_s in (2.0, 20.0, 200.0):  # a time that was over before it could print tells nothing: the next one is longer
+    for most_s in (
+        2.0,
+        20.0,
+        200.0,
+    ):  # a time that was over before it could print tells nothing: the next one is longer
         with pytest.raises(EvidenceError, match=r"probe was ended by SIGKILL .*refused"):
             limited.call("probe", [], most_s)
         if out := capsys.readouterr().out:

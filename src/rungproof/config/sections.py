@@ -103,7 +103,8 @@ class Host(Section):
         description="Facts of env.json that must read so on this host, such as a power limit; else nothing is measured.",
     )
     peak: Peak | None = Field(
-        None, description="Physical ceiling that `rungproof verify` holds rates against; none: they are not checked."
+        None,
+        description="Physical ceiling that `rungproof verify` holds rates against; none: what no machine with its x86-64 processors passes.",
     )
     arguments: dict[Name, dict[str, Argument]] = Field(
         default={}, description="Arguments added to a lane on this host: LANE: {argument: value}."

@@ -35,7 +35,7 @@ class Site:
 
 
 def build_site(reports: Path) -> Site:
-    """Write index.html, index.json, feed.xml and _site/ over the packs below `reports`. The same packs and log give the same bytes.
+    """Write index.html, index.json, index.csv, feed.xml and _site/ over the packs below `reports`. The same packs and log give the same bytes.
 
     Raises HostError where the disk refuses; the site of before then stays.
     """
@@ -104,6 +104,7 @@ def site_files(found: Found) -> Iterator[tuple[str, bytes]]:
         ),
     )
     yield "index.json", feeds.index_json(found)
+    yield "index.csv", feeds.index_csv(claims)
     yield "feed.xml", feeds.feed(found)
     yield ".nojekyll", b""
 

@@ -1,17 +1,42 @@
-"""What machines read: `index.json` and the Atom feed, the same bytes from the same packs and log."""
+"""What machines read: `index.json`, `index.csv` and the Atom feed, the same bytes from the same packs and log."""
 
+import csv
+import io
 import json
 import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterable
 
-from rungproof.publish.pages.text import visible
 from rungproof.publish.site.found import Found, PackEntry
+from rungproof.publish.site.listing import Row
 from rungproof.records.codec import plain
+from rungproof.records.text import csv_cell, visible
 
 ATOM = "http://www.w3.org/2005/Atom"
 ID = "tag:rungproof.dev,2026:"
 NEWEST = 50
 NEVER = "1970-01-01T00:00:00Z"  # of a feed in which nothing has happened
 SAYS = {"publish": "Published", "supersede": "Published again", "withdraw": "Withdrawn", "replay": "Replayed"}
+# Columns of the list, a row an arm of a pack that stands; `value`, `low` and `high` only where the headline is qualified.
+COLUMNS: dict[str, Callable[[Row], object]] = {
+    "study": lambda r: r.pack.study, "pack": lambda r: r.pack.id, "arm": lambda r: r.arm.name, "title": lambda r: r.arm.title,
+    "lane": lambda r: r.arm.lane, "model": lambda r: r.arm.model, "quantisation": lambda r: r.arm.quantisation,
+    "engine": lambda r: r.arm.engine, "draft_depth": lambda r: r.arm.draft_depth, "host": lambda r: r.pack.host,
+    "value_in_unit": lambda r: r.arm.value, "low_in_unit": lambda r: r.arm.low, "high_in_unit": lambda r: r.arm.high,
+    "interval": lambda r: r.arm.kind, "unit": lambda r: r.arm.unit, "state": lambda r: r.arm.state,
+    "identical_outputs": lambda r: r.arm.k, "compared_outputs": lambda r: r.arm.n, "qualified_points": lambda r: r.arm.qualified,
+    "points": lambda r: r.arm.points, "proof": lambda r: r.pack.standing.state, "signed": lambda r: r.pack.standing.signed,
+    "measured": lambda r: r.pack.measured, "published": lambda r: r.pack.published,
+    "page": lambda r: f"{r.pack.folder}/page/index.html",
+}  # fmt: skip
+
+
+def index_csv(rows: Iterable[Row]) -> bytes:
+    """The list of the index as CSV in UTF-8, in its order; text that a spreadsheet would run begins with a quote."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows([csv_cell(of(row)) for of in COLUMNS.values()] for row in rows)
+    return out.getvalue().encode("utf-8")
 
 
 def index_json(found: Found) -> bytes:
