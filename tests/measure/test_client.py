@@ -1,24 +1,21 @@
-"""The measured path against a small server: every way to end, every byte kept, stamps that are true."""
+"""The measured path against a small server: every way to end, every byte kept."""
 
-import gc
 import json
 import select
 import socket
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from measure.client_kit import go, judge, once_answered, plans, received, stamped
 from measure.client_server import TOKENS, Server
 from measure.test_simulated_server import serving
 from rungproof.judge.outcome import batch_of, result_of
 from rungproof.judge.wire import parse_response
-from rungproof.measure.client import Address, Kept, Planned, processes, run_batch
-from rungproof.measure.client.stream import Stream
+from rungproof.measure.client import Address, Kept, Planned, run_batch
 from rungproof.records import raw
 
 
@@ -28,26 +25,6 @@ def server() -> Iterator[Server]:
     made = Server("127.0.0.1")
     yield made
     made.close()
-
-
-def plans(count: int, delay_ns: int = 0) -> list[Planned]:
-    """`count` requests, each `delay_ns` after the one before."""
-    return [Planned(f"k{i}", {"prompt": [i], "stream": True}, delay_ns * i) for i in range(count)]
-
-
-def go(address: Address, path: str, planned: list[Planned], **how: Any) -> tuple[raw.Batch, list[raw.Request]]:
-    """One batch. Its limits are only for what never ends: a test in which one passes sets another."""
-    return run_batch(address, planned, batch="b", path=path, **{"deadline_s": 120.0, "idle_s": 60.0, **how})
-
-
-def received(request: raw.Request) -> bytes:
-    """The bytes of the response."""
-    return request.bytes.encode("latin-1")
-
-
-def judge(request: raw.Request, tokens: int = TOKENS) -> str:
-    """The state of a request."""
-    return result_of(request, window=2, tokens=tokens, exact_length=True, prompt_tokens=1).state
 
 
 def test_normal_stream(server: Server) -> None:
@@ -106,18 +83,9 @@ def test_each_ending(server: Server, path: str, end: str, state: str) -> None:
     assert time.monotonic() - began < 30
     assert (request.end, judge(request)) == (end, state)
     if state in ("truncated", "timeout"):
-        assert [e.token_ids for e in parse_response(_stamped(request)).events] == [(0,), (1,)]
+        assert [e.token_ids for e in parse_response(stamped(request)).events] == [(0,), (1,)]
         assert request.detail
     assert len(server.hits) == hits + 1
-
-
-def _stamped(request: raw.Request) -> list[tuple[int, bytes]]:
-    data, at, made = received(request), 0, []
-    for at_ns, length in request.chunks:
-        made.append((at_ns, data[at : at + length]))
-        at += length
-    assert at == len(data)
-    return made
 
 
 def test_deadline_ends_the_batch(server: Server) -> None:
@@ -135,18 +103,6 @@ def test_cancelled_by_the_caller(server: Server) -> None:
     _, requests = go(server.address, "/silent", plans(2), cancelled=once_answered(server, hits + 2))
     assert [r.end for r in requests] == ["cancelled"] * 2
     assert all(r.chunks for r in requests)
-
-
-def once_answered(server: Server, hits: int) -> Callable[[], bool]:
-    """True some time after the server has had so many requests: long enough for the first tokens of their answers to come."""
-    seen: list[float] = []
-
-    def asked() -> bool:
-        if len(server.hits) >= hits:
-            seen.append(time.monotonic())
-        return bool(seen) and time.monotonic() - seen[0] > 0.3
-
-    return asked
 
 
 def test_refused() -> None:
@@ -210,74 +166,6 @@ def test_a_delay_longer_than_the_idle_limit(server: Server) -> None:
     assert [judge(r) for r in requests] == ["complete"] * 2
 
 
-def test_many_streams_with_true_stamps(server: Server) -> None:
-    """64 streams at once: all are in flight together, and no stamp lies before the server's own send stamp."""
-    batch, requests = go(server.address, "/normal", plans(64))
-    if sys.platform.startswith("linux"):
-        assert batch.stamp_source == "kernel"
-    assert batch.error_ns < 1_000_000
-    lags = []
-    for request in requests:
-        assert judge(request) == "complete"
-        assert request.connected_ns is not None
-        assert request.connected_ns <= batch.start_ns
-        for one in parse_response(_stamped(request)).events:
-            lags.append(one.at_ns - int(one.text))
-    assert len(lags) == 64 * TOKENS
-    assert min(lags) >= -batch.error_ns
-    assert sorted(lags)[len(lags) // 2] < 1_000_000_000
-    sent = [r.sent_ns for r in requests if r.sent_ns is not None]
-    assert max(sent) < min(r.end_ns for r in requests)
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="kernel stamps are Linux's")
-def test_a_slow_client_does_not_move_the_stamps(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """B22: where this process reads late, the stamps still say when the bytes came."""
-    prompt_receive = Stream.receive
-
-    def late_receive(stream: Stream) -> None:
-        time.sleep(1.0)
-        prompt_receive(stream)
-
-    monkeypatch.setattr(Stream, "receive", late_receive)
-    batch, (request,) = go(server.address, "/silent", plans(1), idle_s=1.5)
-    assert batch.stamp_source == "kernel"
-    lags = [one.at_ns - int(one.text) for one in parse_response(_stamped(request)).events]
-    assert len(lags) == 2
-    assert max(lags) < 900_000_000
-
-
-def test_own_stamps_where_the_kernel_has_none(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without kernel stamps the batch says so and carries stamps that are later, never earlier."""
-    monkeypatch.setattr("rungproof.measure.client.stream.SO_TIMESTAMPNS", 32_000)
-    batch, (request,) = go(server.address, "/normal", plans(1))
-    assert batch.stamp_source == "user"
-    assert all(e.at_ns >= int(e.text) for e in parse_response(_stamped(request)).events)
-
-
-def test_a_stepped_clock_is_not_trusted(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the real-time clock steps during a batch, its kernel stamps are not used and the error covers the step."""
-    from rungproof.measure.client import clock
-
-    true = clock.sample().offset_ns
-    offsets = iter([clock.Mapping(true, 10), clock.Mapping(true + 50_000_000, 10)])
-    monkeypatch.setattr(clock, "sample", lambda: next(offsets))
-    batch, (request,) = go(server.address, "/normal", plans(1))
-    assert (batch.stamp_source, batch.offset_ns, batch.error_ns) == ("user", true + 25_000_000, 25_000_010)
-    assert judge(request) == "complete"
-
-
-def test_a_clock_stepped_and_stepped_back_is_not_trusted(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If kernel stamps lie after the reads they belong to, they are not used, although both ends of the batch agree."""
-    from rungproof.measure.client import clock
-
-    true = clock.sample()
-    monkeypatch.setattr(clock, "sample", lambda: clock.Mapping(true.offset_ns - 10**9, 10))
-    batch, (request,) = go(server.address, "/normal", plans(1))
-    assert batch.stamp_source == "user"
-    assert judge(request) == "complete"
-
-
 def test_ipv6() -> None:
     """An IPv6 server is measured as any other."""
     try:
@@ -318,7 +206,7 @@ def test_interim_responses_and_every_body_framing(tmp_path: Path) -> None:
         for name, end in ends.items():
             _, (request,) = go(address, f"/{name}/v1/completions", [Planned("k", body)])
             assert request.end == end, name
-            assert parse_response(_stamped(request)).complete_framing
+            assert parse_response(stamped(request)).complete_framing
 
 
 def test_connections_are_kept_where_asked_for(tmp_path: Path) -> None:
@@ -351,71 +239,6 @@ def test_a_kept_connection_that_was_closed_is_not_used(server: Server) -> None:
     assert kept.take() is None
     _, (request,) = go(server.address, "/reset", plans(1), kept=kept)
     assert (request.end, kept.idle) == ("reset", [])
-
-
-def test_several_processes_share_one_barrier(server: Server) -> None:
-    """Streams spread over processes are one batch: one start, one clock, the planned order, no token lost."""
-    batch, requests = go(server.address, "/slow", plans(24), processes=3)
-    assert (batch.processes, batch.planned) == (3, tuple(f"k{i}" for i in range(24)))
-    assert [r.key for r in requests] == list(batch.planned)
-    assert [judge(r) for r in requests] == ["complete"] * 24
-    assert batch.cpu_ns is not None
-    assert batch.cpu_ns > 0
-    for request in requests:
-        assert request.connected_ns is not None
-        assert request.sent_ns is not None
-        assert request.connected_ns <= batch.start_ns <= request.sent_ns
-        for one in parse_response(_stamped(request)).events:
-            assert one.at_ns >= int(one.text) - batch.error_ns
-    assert max(r.sent_ns for r in requests if r.sent_ns) < min(r.end_ns for r in requests)
-
-
-def test_a_process_that_dies_loses_its_own_requests_alone(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The requests of a measuring process that ends are client errors with the reason; the others are measured."""
-    start = processes._start
-    made: list[subprocess.Popen[bytes]] = []
-
-    def second_dies() -> subprocess.Popen[bytes]:
-        made.append(start())
-        if len(made) == 2:
-            made[-1].kill()
-        return made[-1]
-
-    monkeypatch.setattr(processes, "_start", second_dies)
-    _, requests = go(server.address, "/normal", plans(4), processes=2)
-    assert [judge(r) for r in requests] == ["complete", "client_error"] * 2
-    assert "process ended" in requests[1].detail
-    assert all(one.poll() is not None for one in made)
-
-
-def test_several_processes_are_cancelled_together(server: Server) -> None:
-    """A caller that must stop ends all processes, and gets what came so far."""
-    began, hits = time.monotonic(), len(server.hits)
-    _, requests = go(server.address, "/silent", plans(4), processes=2, cancelled=once_answered(server, hits + 4))
-    assert [r.end for r in requests] == ["cancelled"] * 4
-    assert all(r.chunks for r in requests)
-    assert time.monotonic() - began < 50
-
-
-def test_garbage_collection_is_as_before(server: Server) -> None:
-    """The collector is off while measuring only, and left as it was found."""
-    seen = []
-
-    def look() -> bool:
-        seen.append(gc.isenabled())
-        return True
-
-    assert gc.isenabled()
-    go(server.address, "/silent", plans(1), cancelled=look)
-    assert seen == [False]
-    assert gc.isenabled()
-    assert gc.get_freeze_count() == 0
-    gc.disable()
-    try:
-        go(server.address, "/normal", plans(1))
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
 
 
 @pytest.mark.parametrize(
