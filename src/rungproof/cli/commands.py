@@ -183,8 +183,8 @@ wrong, 4 where the chain is broken.
         ("withdraw",),
         "say that a published pack is taken back, and why",
         """\
-Write into the published log that a pack is withdrawn. Its files stay: what was said is not unsaid. The
-entry is signed by the key that signed the pack.
+Say in the published log and on the pack's own pages that it is withdrawn, and why. Its files stay:
+what was said is not unsaid. Entry and pages are signed by the key that signed the pack.
 """,
         ("rungproof withdraw reports/campaign_v2/0123456789ab --reason 'the client was starved'",),
         published.add_withdraw_options,

@@ -138,7 +138,8 @@ def _as_known(folder: Path, made: Standing) -> dict[str, Any]:
     """A standing in the words of the pack's own reducer. One of before knows of no end of a pack and refuses keys that it does not
     know; there the pages alone tell of it."""
     fields: dict[str, Any] = plain(made)
-    if b"ended" in (folder / "reducer/rungproof/records/standing.py").read_bytes():
+    reads = folder / "reducer/rungproof/records/standing.py"
+    if not reads.is_file() or b"ended_at:" in reads.read_bytes():
         return fields
     return {key: value for key, value in fields.items() if key not in ("ended", "ended_at", "reason", "successor")}
 
