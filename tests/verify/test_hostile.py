@@ -258,7 +258,7 @@ def test_without_openssl_nothing_is_taken_on_trust(laid: Path, tmp_path: Path, m
 
 
 def test_a_tool_can_read_it(laid: Path) -> None:
-    """--json: one object with every level, its state, and the exit code."""
+    """--json: one object with every level, its state, and the exit code. Levels that have nothing to compare do not hold."""
     done = run(laid, "--json")
     said = json.loads(done.stdout)
     assert said["exit"] == done.returncode == 12
@@ -266,9 +266,9 @@ def test_a_tool_can_read_it(laid: Path) -> None:
         ("L0", True),
         ("L1", True),
         ("L2", False),
-        ("L3", True),
-        ("L4", True),
-    ][: len(said["levels"])]
+        ("L3", False),
+        ("L4", False),
+    ]
 
 
 def test_wrong_use_is_told(laid: Path, tmp_path: Path) -> None:
