@@ -63,7 +63,8 @@ def test_an_item_whose_raw_file_nobody_could_read_ends(tmp_path: Path, monkeypat
     with asked_of(tmp_path, monkeypatch, 600.0) as asked:
         attempt._measure(*asked, path, lambda _: None)
         whole = path.read_bytes()
-        monkeypatch.setattr(raw, "MAX_RAW", len(gzip.decompress(whole)) - 200)
+        # Room for some of the batches: a busy client reads fewer, larger chunks, which take less.
+        monkeypatch.setattr(raw, "MAX_RAW", len(gzip.decompress(whole)) * 3 // 5)
         path.unlink()
         with pytest.raises(EvidenceError, match="more than"):
             attempt._measure(*asked, path, lambda _: None)

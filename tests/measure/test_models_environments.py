@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import sys
 import zipfile
 from pathlib import Path
@@ -53,6 +54,24 @@ def python311() -> str:
         pytest.skip(str(error))
 
 
+@pytest.fixture(scope="module")
+def empty(python311: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment as the program makes it, with nothing installed yet."""
+    folder = tmp_path_factory.mktemp("empty")
+    environments._make_venv(python311, folder / "venv", folder / "log.txt")
+    return folder / "venv"
+
+
+@pytest.fixture
+def copied(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Virtual environments are copies of that one: to unpack pip into each takes seconds."""
+    monkeypatch.setattr(
+        environments,
+        "_make_venv",
+        lambda _python, to, _log: shutil.copytree(empty, to, symlinks=True, dirs_exist_ok=True),
+    )
+
+
 def lock_of(folder: Path, *lines: str) -> Path:
     path = folder / "envs" / "toy.lock"
     path.parent.mkdir(exist_ok=True)
@@ -89,6 +108,7 @@ def test_an_environment_has_the_locked_packages_and_says_so_last(tmp_path: Path,
     assert again == []
 
 
+@pytest.mark.usefixtures("copied")
 def test_a_cut_environment_is_begun_anew(tmp_path: Path, shop: Path, python311: str) -> None:
     """What a cut call left behind is replaced, so nothing half installed survives into a manifest."""
     lock = lock_of(tmp_path, wheel(shop, "torch", "2.13.0+cpu"), wheel(shop, "vllm", "0.32.0"))
@@ -101,6 +121,7 @@ def test_a_cut_environment_is_begun_anew(tmp_path: Path, shop: Path, python311: 
     assert not half.exists()
 
 
+@pytest.mark.usefixtures("copied")
 def test_a_wrong_hash_is_refused_with_its_lines(tmp_path: Path, shop: Path, python311: str) -> None:
     """A file that is not the locked one is not installed; the error shows both hashes and no manifest is written."""
     lock = lock_of(tmp_path, wheel(shop, "torch", "2.13.0+cpu"), wheel(shop, "vllm", "0.32.0"))
@@ -110,6 +131,7 @@ def test_a_wrong_hash_is_refused_with_its_lines(tmp_path: Path, shop: Path, pyth
     assert not (tmp_path / "build" / "toy" / "manifest.json").exists()
 
 
+@pytest.mark.usefixtures("copied")
 def test_torch_alone_may_come_from_the_second_index(
     tmp_path: Path, shop: Path, python311: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +158,7 @@ def test_torch_alone_may_come_from_the_second_index(
     assert "Successfully installed torch-2.13.0+cpu" in (tmp_path / "log.txt").read_text()
 
 
+@pytest.mark.usefixtures("copied")
 def test_an_environment_that_cannot_import_is_not_finished(tmp_path: Path, shop: Path, python311: str) -> None:
     """Installed is not enough: where torch or vllm does not import, the error says why and no manifest is written."""
     lock = lock_of(

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from rungproof.measure.job import job
-from rungproof.measure.jobs import start_server
+from rungproof.measure.starting import start_server
 
 with job(snakemake.log[0]):
     gate = Path(snakemake.input.gate[0]) if snakemake.input.get("gate") else None

@@ -27,6 +27,11 @@ class Progress:
         return f"[{self.done}/{self.items}{left}]"
 
 
+def figures(far: Progress | None) -> dict[str, float]:
+    """The same for the live line; empty where it cannot be told."""
+    return {"share": far.share, "left_s": far.left_s} if far else {}
+
+
 def progress(study: Path, plan: Plan, session: str) -> Progress | None:
     """How far the call is that `session` belongs to; None where it cannot be told. Simulated time is not told.
 
