@@ -64,7 +64,7 @@ async def reset(_: asyncio.StreamReader, writer: asyncio.StreamWriter, body: byt
     """Two tokens, then a reset."""
     writer.write(HEAD + token(0) + token(1))
     await writer.drain()
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(0.5)  # what its peer has not read by then is lost to it
     handle = writer.get_extra_info("socket")
     handle.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
     writer.transport.abort()

@@ -140,7 +140,7 @@ async def reset(talk: Talk) -> None:
     """S17."""
     await talk.head()
     await talk.run(0, 5)
-    await talk.pause(0.05)
+    await talk.pause(0.5)  # what its client has not read by then is lost to it
     talk.reset()
 
 
