@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from campaigns.checkout import LADDER, Checkout, left_over, wait_for
+from rungproof import verify
 
 Make = Callable[..., Checkout]
 SLOW = {"do": "slow", "match": {"concurrent": 4}, "step_ms": 50}
@@ -81,6 +82,8 @@ def test_a_kill_in_the_middle_of_a_rung_loses_nothing_that_was_finished(
         assert one.points("mini")["base/ladder/c2/aggregate"]["session"] == "r001.base.a"
     else:
         assert one.points("mini")["base/ladder/c2/aggregate"]["session"] == "r002.base.a"
+    found = verify.levels(one.study("mini"))
+    assert [found[level] for level in ("L2", "L3", "L4")] == ["ok"] * 3, found
 
 
 def test_finished_rungs_survive_the_death_of_snakemake(checkout: Make) -> None:
@@ -106,6 +109,10 @@ def test_finished_rungs_survive_the_death_of_snakemake(checkout: Make) -> None:
     assert [p.name for p in sorted((one.study("mini") / "sessions/r002.base.a/attempts").glob("*.json"))] == [
         "ladder.c4.json"
     ]
+    assert verify.levels(one.study("mini"))["L4"] == "ok"
+    for path in home.glob("attempts/ladder.c1.*"):  # what lies before its last record was measured, and must be there
+        path.unlink()
+    assert "base.a/ladder/c1 was to be measured" in verify.levels(one.study("mini"))["L4"]
 
 
 def test_two_campaigns_on_one_host_lock(checkout: Make) -> None:

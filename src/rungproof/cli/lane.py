@@ -21,7 +21,7 @@ from rungproof.measure.serving.knobs import Shown, verify
 from rungproof.measure.serving.launch import container
 from rungproof.measure.serving.launch.process import PASSED, PASSED_PREFIXES, environment
 from rungproof.measure.serving.order import Order
-from rungproof.plan.builds import build_folder, environment_digest, model_digest
+from rungproof.plan.builds import build_folder, environment_digest, is_made, model_digest
 from rungproof.plan.machine import processor_flags
 from rungproof.plan.resolve import resolve
 from rungproof.records.errors import ConfigError
@@ -210,7 +210,7 @@ def _launch(options: argparse.Namespace, launch: dict[str, Any], host: Container
         model_folder = build_folder(build, "models", launch["model"], launch["model_sha256"])
         places = {"<python>": f"{environment_folder}/bin/python", "<model>": model_folder}
         for key, folder in (("<python>", environment_folder), ("<model>", model_folder)):
-            made = (options.root / folder / "manifest.json").exists()
+            made = is_made(options.root / folder)
             places[key] += " (made)" if made else " (not made yet; a campaign makes it)"
         if launch.get("launcher") == "container":
             del places["<python>"]

@@ -80,7 +80,11 @@ def _population(again: Again, used: Mapping[str, Judged], found: Found) -> None:
 
 
 def _set_out(read: Read, names: Collection[str], again: Again, found: Found) -> None:
-    """Whatever a run set out to measure on a server that became ready has an attempt's record: an attempt always leaves one."""
+    """Whatever a run set out to measure on a server that became ready has an attempt's record: an attempt always leaves one.
+
+    A call that was interrupted (the session's owner is gone) had not come to what follows its last record: a later session
+    measures that, and `_population` looks whether one did.
+    """
     for path in sorted(n for n in names if n.startswith("runs/") and n.endswith("/run.json")):
         record: Any = load_json(read(path) or b"", path)
         sessions = record.get("sessions") if isinstance(record, dict) else None
@@ -88,13 +92,21 @@ def _set_out(read: Read, names: Collection[str], again: Again, found: Found) -> 
             facts = again.sessions[name].facts if name in again.sessions else None
             if facts is None or facts.server.status != "ready" or facts.closed is None or not facts.closed.sound:
                 continue
-            for item in items if isinstance(items, list) else ():
-                workload, _, place = str(item).partition("/")[2].partition("/")
-                found.count("items set out for")
-                if f"sessions/{name}/attempts/{workload}.{place}.json" not in names:
+            lacking = [_record_of(name, item) not in names for item in (items if isinstance(items, list) else ())]
+            interrupted = any(reason.what == "owner gone" for reason in facts.closed.reasons)
+            while interrupted and lacking and lacking[-1]:
+                lacking.pop()
+            found.count("items set out for", len(lacking))
+            for item, lacks in zip(items, lacking, strict=False):
+                if lacks:
                     found.fail(
                         "L4", f"sessions/{name}: {item} was to be measured, and there is no record of an attempt"
                     )
+
+
+def _record_of(session: str, item: object) -> str:
+    workload, _, place = str(item).partition("/")[2].partition("/")
+    return f"sessions/{session}/attempts/{workload}.{place}.json"
 
 
 def _environment(name: str, session: Session, found: Found) -> None:
