@@ -105,3 +105,21 @@ def filled(to: Path, name: str, image: str) -> Path:
     lane["container"]["image"] = image
     path.write_text(yaml.safe_dump(lane), encoding="utf-8")
     return to
+
+
+def test_the_example_of_an_environment_that_one_has(tmp_path: Path) -> None:
+    """It is refused with the command that describes the environment, and then is a whole plan: oracle and drafts on one model runner,
+    a ceiling for the rates, the quantised lane's kernel asked of its log."""
+    for folder in ("config", "envs"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    shutil.copy(tmp_path / "config/campaigns/examples/h200.yaml", tmp_path / "config/campaigns/h200.yaml")
+    loaded = load(tmp_path, "h200")
+    with pytest.raises(ConfigError, match=r"vllm-cuda\.lock.*rungproof env add"):
+        resolve(loaded, frozenset())
+    (tmp_path / "envs/vllm-cuda.packages").write_text(f"python 3.12.3\nvllm 0.25.1 sha256:{'a' * 64}\n")
+    plan = resolve(loaded, frozenset())
+    assert [seat for seat in plan.seats if seat.startswith("w4a16")] == ["w4a16.a", "w4a16.b", "w4a16-draft3.a"]
+    assert {arm.launch["variables"]["VLLM_USE_V2_MODEL_RUNNER"] for arm in plan.arms} == {"0"}
+    assert "kernel" in plan.arm("w4a16").launch["census"]
+    assert plan.limits["peak"]["flops"] == 989e12
+    assert plan.limits["devices"] == ["gpu0"]
