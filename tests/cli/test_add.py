@@ -8,7 +8,7 @@ import yaml
 
 from campaigns.checkout import LADDER
 from cli.kit import ROOT
-from measure.given_folders import checkpoint, virtual_environment
+from measure.given_folders import checkpoint, install, virtual_environment
 from rungproof.cli import main
 from rungproof.cli.doctor import examined
 from rungproof.config.sections import Model
@@ -89,7 +89,38 @@ def test_what_cannot_be_added_is_told(
     assert added(root, "env", "vllm-cpu", str(venv)) == 2
     assert "made from a lock" in capsys.readouterr().err
     assert added(root.parent, "env", "own", str(venv)) == 2
+    assert added(root, "model", "mine", "~nobody-of-that-name/x", *WORDS) == 2
+    assert added(root, "model", "mine", "/" + "x" * 300, *WORDS) == 5
+    assert added(root, "model", "mine", str(weights), *WORDS, "--build", str(weights / "config.json")) == 3
+    assert added(root, "env", "own", str(venv), "--build", str(weights / "config.json")) == 3
     assert sorted(path for path in root.rglob("*")) == before
+
+
+def test_a_list_of_another_model_is_not_written_over(root: Path, weights: Path) -> None:
+    """A section may name a list of any name; the same list is what a cut call left."""
+    kept = root / "config/models/mine.sha256"
+    kept.write_text("another's\n")
+    assert added(root, "model", "mine", str(weights), *WORDS) == 2
+    assert kept.read_text() == "another's\n"
+    kept.unlink()
+    assert added(root, "model", "mine", str(weights), *WORDS) == 0
+    (root / "config/models/mine.yaml").unlink()
+    assert added(root, "model", "mine", str(weights), *WORDS) == 0
+
+
+def test_the_title_is_a_folder_s_name(root: Path, weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the folder was named by two dots."""
+    (weights / "sub").mkdir()
+    monkeypatch.chdir(weights / "sub")
+    assert added(root, "model", "mine", "..", *WORDS) == 0
+    assert yaml.safe_load((root / "config/models/mine.yaml").read_text())["title"] == weights.name
+
+
+def test_a_package_without_a_record_is_told(root: Path, venv: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing says which files it has, so a change of them is not seen."""
+    (install(venv, "bare", "1.0") / "RECORD").unlink()
+    assert added(root, "env", "own", str(venv)) == 0
+    assert "only their versions are checked: bare." in capsys.readouterr().err
 
 
 def test_the_doctor_names_what_was_not_shown(root: Path, weights: Path, venv: Path) -> None:

@@ -51,6 +51,7 @@ def test_a_list_is_what_sha256sum_prints_and_checks(tmp_path: Path) -> None:
         (f"{SHA}  ../w\n", "below the model's folder"),
         (f"{SHA}  /etc/passwd\n", "below the model's folder"),
         (f"{SHA}  a\\b\n", "below the model's folder"),
+        (f"{SHA}  a\x7f\n", "below the model's folder"),
     ],
 )
 def test_a_list_that_is_none_is_refused(tmp_path: Path, text: str, told: str) -> None:
@@ -77,6 +78,24 @@ def test_a_list_of_packages_that_is_none_is_refused(tmp_path: Path, text: str, t
     path.write_text(text)
     with pytest.raises(ConfigError, match=told):
         read_installed(path)
+
+
+def test_every_list_that_is_written_can_be_read(tmp_path: Path) -> None:
+    """Letters that end a line elsewhere, spaces, line ends of another system; what the list cannot hold is not written."""
+    named = {"a\u2028b": SHA, "c\x85d": SHA, " e  f ": SHA, "#g": SHA}
+    path = tmp_path / "list"
+    path.write_text(files_text(named, "a model"), encoding="utf-8")
+    assert read_files(path) == named
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert read_files(path) == named
+    for name in ("a\udcff", "a\nb", "a\rb"):
+        with pytest.raises(ConfigError, match="in UTF-8"):
+            files_text({name: SHA}, "a model")
+    with pytest.raises(ConfigError, match="one model alone"):
+        files_text({f"{i:0200}": SHA for i in range(70_000)}, "too much")
+    for package, version in (("~orch", "1.0"), ("torch", "1 0")):
+        with pytest.raises(ConfigError, match="remove it"):
+            installed_text(Installed("3.12.3", {package: f"{version} sha256:{SHA}"}))
 
 
 def test_an_environment_s_digest_is_of_what_is_installed(tmp_path: Path) -> None:

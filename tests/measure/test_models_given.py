@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,7 @@ from measure.given_folders import install, virtual_environment
 from rungproof.measure.models import checkpoints, given
 from rungproof.plan.builds import is_made
 from rungproof.records.codec import digest
-from rungproof.records.errors import EvidenceError, SetupError
+from rungproof.records.errors import EvidenceError, HostError, SetupError
 
 
 @pytest.fixture
@@ -155,3 +157,69 @@ def test_what_is_not_a_link_of_ours_is_left_alone(tmp_path: Path, model: Path) -
         given.place_model("own", given.model_files(model), model, to)
     assert to.is_dir()
     assert not to.is_symlink()
+
+
+def test_what_cannot_be_looked_into_is_refused(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder without rights would hide its files, and the model would be described without them."""
+    looked = os.scandir
+
+    def closed(path: str) -> Any:
+        if str(path).endswith("/sub"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return looked(path)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    with pytest.raises(SetupError, match=r"/sub: cannot be read \(Permission denied\)"):
+        given.model_files(model)
+
+
+def test_a_hidden_folder_is_not_looked_into(model: Path, tmp_path: Path) -> None:
+    """A link in a download tool's cache is none of the model's."""
+    (model / ".cache/more").symlink_to(tmp_path)
+    (model / ".git").symlink_to(tmp_path)
+    assert "config.json" in given.model_files(model)
+
+
+def test_a_link_leads_to_the_folder_itself(tmp_path: Path, model: Path) -> None:
+    """Who names the link under the build folder as the model's folder gets no link that leads to itself."""
+    listed = given.model_files(model)
+    to = tmp_path / "build/models/own-0123456789ab"
+    given.place_model("own", listed, model, to)
+    given.place_model("own", listed, to, to)
+    assert to.resolve() == model
+
+
+def test_a_build_folder_that_cannot_hold_the_link_is_told(tmp_path: Path, model: Path) -> None:
+    """One line, not a traceback."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(HostError, match=r"cannot be linked to .* \(Not a directory\)"):
+        given.place_model("own", given.model_files(model), model, tmp_path / "file/models/own-0123456789ab")
+
+
+def test_nothing_is_made_of_a_model_that_was_changed(tmp_path: Path, model: Path) -> None:
+    """Its digest would say that it was made of what was described; token ids would be those of another tokenizer."""
+    to = tmp_path / "build/models/own-0123456789ab"
+    given.place_model("own", given.model_files(model), model, to)
+    (model / "tokenizer.json").write_text("other")
+    recipe = {"name": "small", "recipe": "w4a16"}
+    made = tmp_path / "build/models/small"
+    with pytest.raises(EvidenceError, match=r"tokenizer\.json: found"):
+        checkpoints.make_checkpoint(recipe, Path(sys.executable), made, checkpoints.Sources(model=to), tmp_path / "log")
+    (tmp_path / "text").write_text("words")
+    with pytest.raises(EvidenceError, match=r"tokenizer\.json: found"):
+        checkpoints.tokenise(Path(sys.executable), to, {"text": tmp_path / "text"}, tmp_path / "ids")
+    assert not made.exists()
+
+
+@pytest.mark.parametrize("how", ["compact", "link", "egg"])
+def test_code_that_no_record_holds_is_refused(environment: Path, how: str) -> None:
+    """Some tools write the JSON without spaces; `setup.py develop` and `setup.py install` leave no dist-info at all."""
+    info = install(environment, "more", "0.1")
+    if how == "compact":
+        (info / "direct_url.json").write_text('{"url":"file:///src","dir_info":{"editable":true}}')
+    elif how == "link":
+        (info.parent / "vllm.egg-link").write_text("/src\n.")
+    else:
+        (info.parent / "vllm-0.1-py3.12.egg").mkdir()
+    with pytest.raises(SetupError, match="editable or as an egg"):
+        given.installed(environment)

@@ -42,6 +42,7 @@ def add_model(options: argparse.Namespace) -> int:
     """Describe and place a model, or check and place one that is described already."""
     name, folder, build = _asked(options)
     path = options.root / f"config/models/{name}.yaml"
+    new: dict[Path, str] = {}
     if path.exists():
         files = read_section(Model, path).files
         if files is None:
@@ -49,22 +50,24 @@ def add_model(options: argparse.Namespace) -> int:
         listed = read_files(options.root / files)
     else:
         section = _section(name, folder, options)
-        print(f"Reading {folder} ...", file=sys.stderr, flush=True)
+        print(f"Reading {clean(folder)} ...", file=sys.stderr, flush=True)
         listed = given.model_files(folder)
-        text = files_text(listed, clean(section["title"]))
-        _write({options.root / section["files"]: text, path: yaml_text(section)})
-        print(f"{path}: written, {len(listed)} files listed in {section['files']}. Both belong into version control.")
+        new = {options.root / section["files"]: files_text(listed, section["title"]), path: yaml_text(section)}
+    _free(new)
     place = Path(build_folder(str(build), "models", name, digest(listed)))
     given.place_model(name, listed, folder, place)
+    _write(new)  # after it was placed: what could not be is not described either, and the next call begins anew
+    if new:
+        print(f"{path}: written, {len(listed)} files, listed beside it. Both belong into version control.")
     if away := given.outside(folder, listed):
         print(
-            f"{away[0]} is a link to somewhere else: a server in a container would not see it. For containers name a folder that "
+            f"{clean(away[0])} is a link to somewhere else: a server in a container would not see it. For containers name a folder that "
             "holds the files themselves.",
             file=sys.stderr,
         )
     if "tokenizer.json" not in listed:
         print("No tokenizer.json: suites of long texts cannot be cut for this model, so no depths.", file=sys.stderr)
-    print(f"{place}: linked to {folder}. A lane says `model: {name}`.")
+    print(f"{place}: linked to {clean(folder)}. A lane says `model: {name}`.")
     return 0
 
 
@@ -75,17 +78,22 @@ def add_environment(options: argparse.Namespace) -> int:
     if pins.suffix == ".lock" and pins.exists():
         raise ConfigError(f"{pins}: this environment is made from a lock, not given; choose another name")
     path = options.root / f"envs/{name}.packages"
+    new: dict[Path, str] = {}
     if path.exists():
         listed = read_installed(path)
     else:
         listed = given.installed(folder)
-        _write({path: installed_text(listed)})
+        new = {path: installed_text(listed)}
+    place = Path(build_folder(str(build), "envs", name, listed.digest))
+    given.place_environment(name, listed, folder, place)
+    _write(new)
+    if new:
         print(
             f"{path}: written, Python {listed.python} and {len(listed.packages)} packages. It belongs into version control."
         )
-    place = Path(build_folder(str(build), "envs", name, listed.digest))
-    given.place_environment(name, listed, folder, place)
-    print(f"{place}: linked to {folder}. A lane says `environment: {name}`.")
+    if bare := [package for package, what in listed.packages.items() if what.endswith(" no RECORD")]:
+        print(f"No RECORD, so only their versions are checked: {', '.join(bare)}.", file=sys.stderr)
+    print(f"{place}: linked to {clean(folder)}. A lane says `environment: {name}`.")
     return 0
 
 
@@ -94,7 +102,10 @@ def _asked(options: argparse.Namespace) -> tuple[str, Path, Path]:
         raise ConfigError(f"{options.name!r:.80}: no name for a file of the configuration; expected {NAME}")
     if not (options.root / "config/config.yaml").is_file():
         raise ConfigError(f"{options.root.absolute()}: no checkout of rungproof; name one with --root")
-    folder = options.folder.expanduser().absolute()
+    try:
+        folder = options.folder.expanduser().absolute()
+    except RuntimeError as error:
+        raise ConfigError(f"{options.folder}: no such user here; write the whole path") from error
     build = options.build or options.root / read_run(read_yaml(options.root / "config/config.yaml")).build
     return options.name, folder, build
 
@@ -106,13 +117,22 @@ def _section(name: str, folder: Path, options: argparse.Namespace) -> dict[str, 
             "--quantisation 'int4 weights in groups of 128 (GPTQ), float16 activations'"
         )
     made = {
-        "title": options.title or folder.name,
+        "title": clean(options.title or (folder.resolve() if folder.name == ".." else folder).name),
         "files": f"config/models/{name}.sha256",
         "upstream": options.upstream,
         "licence": options.licence,
         "quantisation": options.quantisation,
     }
     return check_section(Model, made, f"model {name}").model_dump(exclude_defaults=True)
+
+
+def _free(files: dict[Path, str]) -> None:
+    """Raises ConfigError where a file lies already that says something else: another model's list."""
+    for path, text in files.items():
+        if path.exists() and path.read_bytes() != text.encode():
+            raise ConfigError(
+                f"{path}: exists, and this model is not described yet; move it away or choose another name"
+            )
 
 
 def _write(files: dict[Path, str]) -> None:

@@ -15,6 +15,7 @@ from rungproof.records.errors import ConfigError
 LONGEST = 16 * 2**20  # bytes of a list
 FILE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 PACKAGE = re.compile(r"([a-z0-9](?:[a-z0-9-]*[a-z0-9])?) (\S+) (sha256:[0-9a-f]{64}|no RECORD)")
+UNWRITABLE = re.compile(r"[\\\x00-\x1f\x7f\ud800-\udfff]")  # surrogates: a name that is not UTF-8
 PYTHON = re.compile(r"python (\d+\.\d+\.\S+)")
 
 
@@ -48,11 +49,16 @@ def read_files(path: Path) -> dict[str, str]:
 
 
 def files_text(files: Mapping[str, str], folder_is: str) -> str:
-    """The list of a model's files. Raises ConfigError for a name that the list cannot hold."""
+    """The list of a model's files. Raises ConfigError for a name that the list cannot hold, or for more than it can."""
     for name in files:
         _inside(name, "a file of the model")
     told = f"# Files of {folder_is}. Checked before each server; by hand: sha256sum -c in the folder.\n"
-    return told + "".join(f"{sha}  {name}\n" for name, sha in sorted(files.items()))
+    text = told + "".join(f"{sha}  {name}\n" for name, sha in sorted(files.items()))
+    if len(text.encode()) > LONGEST:
+        raise ConfigError(
+            f"{len(files)} files: their list is longer than {LONGEST} bytes; expected the folder of one model alone"
+        )
+    return text
 
 
 def read_installed(path: Path) -> Installed:
@@ -74,7 +80,13 @@ def read_installed(path: Path) -> Installed:
 
 
 def installed_text(found: Installed) -> str:
-    """The list of an environment."""
+    """The list of an environment. Raises ConfigError for a package whose name or version the list cannot hold."""
+    for name, what in found.packages.items():
+        if not PACKAGE.fullmatch(f"{name} {what}"):
+            raise ConfigError(
+                f"package {name!r:.100}, version {what.rpartition(' ')[0]!r:.100}: no name or version of a package; a cut installation "
+                "leaves such folders (~NAME-VERSION.dist-info): remove it and call again"
+            )
     told = "# A server environment that lies on the machine already: each package with the digest of its RECORD.\n"
     lines = [f"python {found.python}\n", *(f"{name} {what}\n" for name, what in sorted(found.packages.items()))]
     return told + "".join(lines)
@@ -87,13 +99,16 @@ def _lines(path: Path, remedy: str) -> list[tuple[int, str]]:
         text = path.read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read ({error}); `{remedy}` writes it") from error
-    numbered = enumerate(text.splitlines(), 1)
+    # By line feeds alone: a file's name may hold other letters that end a line.
+    numbered = enumerate((line.removesuffix("\r") for line in text.split("\n")), 1)
     return [(number, line) for number, line in numbered if line.strip() and not line.startswith("#")]
 
 
 def _inside(name: str, where: str) -> str:
     """A path below the folder, as it is written everywhere. Raises ConfigError for any other."""
     parts = PurePosixPath(name).parts
-    if not parts or name.startswith("/") or ".." in parts or "\\" in name or any(ord(letter) < 32 for letter in name):
-        raise ConfigError(f"{where}: found the path {name!r:.100}; expected one below the model's folder, without \\")
+    if not parts or name.startswith("/") or ".." in parts or UNWRITABLE.search(name):
+        raise ConfigError(
+            f"{where}: found the path {name!r:.100}; expected one below the model's folder, in UTF-8, without \\ and control characters"
+        )
     return PurePosixPath(name).as_posix()

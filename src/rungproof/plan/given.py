@@ -1,6 +1,7 @@
 """What a campaign takes from the machine as it is: models and environments that are described by hashes and must lie here."""
 
 from pathlib import Path
+from shlex import quote
 
 from rungproof.config.load import Loaded, pins_of
 from rungproof.plan.builds import build_folder, environment_digest, is_made, model_digest
@@ -33,6 +34,6 @@ def _sources(loaded: Loaded, name: str) -> list[str]:
 
 
 def _remedy(command: str, name: str, root: Path, build: Path) -> str:
-    where = "" if root.absolute() == Path.cwd() else f" --root {root}"
-    where += "" if build.absolute() == (root / "build").absolute() else f" --build {build}"
+    where = "" if root.absolute() == Path.cwd() else f" --root {quote(str(root))}"
+    where += "" if build.absolute() == (root / "build").absolute() else f" --build {quote(str(build))}"
     return f"is described by its hashes and was not found under {build}. Show where it lies: rungproof {command} add {name} FOLDER{where}"

@@ -7,9 +7,10 @@ made again when any of them changes. The manifest with the sha256 of every file 
 
 import hashlib
 import json
+import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -79,6 +80,8 @@ def make_checkpoint(
     if to.exists():
         raise SetupError(f"{to}: exists without a {MANIFEST}, so it is not ours. Move it away or name another folder.")
     _check_sources(kind, sources, python)
+    if sources.model is not None:
+        _as_described(sources.model)
     probing.check_disk(to, DISK_MB[kind])
     say(f"Making the model {name} in {to}: {SAID[kind]}. Log: {log}")
     to.parent.mkdir(parents=True, exist_ok=True)
@@ -140,20 +143,34 @@ def digests(folder: Path, given: bool = False) -> dict[str, str]:
     """Relative path -> sha256 of every file below `folder`, links followed; without its manifest, or, of a folder that was
     given, without what is hidden (caches of download tools, .git). Raises SetupError for a file that cannot be read."""
     found = {}
-    for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder)
-        name = inside.as_posix()
-        left_out = any(part.startswith(".") for part in inside.parts) if given else name == MANIFEST
-        if left_out or (path.is_dir() and not path.is_symlink()):
+    for path in sorted(_below(folder, given)):
+        name = path.relative_to(folder).as_posix()
+        if name == MANIFEST and not given:
             continue
-        if not path.is_file():
-            raise SetupError(f"{path}: a link to a folder, or nothing that can be read; expected files alone")
         try:
+            if not path.is_file():
+                raise SetupError(f"{path}: a link to a folder, or nothing that can be read; expected files alone")
             with path.open("rb") as file:
                 found[name] = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             raise SetupError(f"{path}: cannot be read ({error.strerror}); expected a file of the model") from error
     return found
+
+
+def _below(folder: Path, given: bool) -> Iterator[Path]:
+    """What lies below a folder and is no folder itself. Raises SetupError where one cannot be looked into: its files would be missed."""
+
+    def closed(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise SetupError(
+                f"{error.filename}: cannot be read ({error.strerror}); expected a folder of the model"
+            ) from error
+
+    for above, folders, names in os.walk(folder, onerror=closed):
+        if given:
+            folders[:] = [name for name in folders if not name.startswith(".")]
+        links = [name for name in folders if os.path.islink(os.path.join(above, name))]
+        yield from (Path(above, name) for name in (*names, *links) if not (given and name.startswith(".")))
 
 
 def tokenise(python: Path, model: Path, text_files: Mapping[str, Path], to: Path, log: Path | None = None) -> None:
@@ -166,6 +183,7 @@ def tokenise(python: Path, model: Path, text_files: Mapping[str, Path], to: Path
     if missing or not text_files:
         raise SetupError(f"texts to tokenise: {', '.join(missing) or 'none named'}; expected existing text files")
     manifest = read_manifest(model)
+    _as_described(model)
     with tempfile.TemporaryDirectory() as folder:
         asked, answer = Path(folder) / "texts.json", Path(folder) / "ids.json"
         asked.write_text(json.dumps({name: str(path.resolve()) for name, path in text_files.items()}), encoding="utf-8")
@@ -189,6 +207,12 @@ def _lock_bytes(sources: Sources) -> bytes | None:
 
 def _source_digest(sources: Sources) -> str | None:
     return None if sources.model is None else str(read_manifest(sources.model)["recipe_sha256"])
+
+
+def _as_described(model: Path) -> None:
+    """A model that was given may have been changed since; what is made of it would pass for made of the one that was described."""
+    if model.is_symlink():
+        verify_files(model)
 
 
 def _check_sources(kind: str, sources: Sources, python: Path) -> None:

@@ -5,6 +5,7 @@ machine goes into a digest or a record, so another machine that has the same fil
 """
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -13,10 +14,10 @@ from rungproof.measure.hosts.software import record_hashes
 from rungproof.measure.models import checkpoints, environments
 from rungproof.measure.serving.identity import interpreter
 from rungproof.records.codec import canonical, digest, load_json
-from rungproof.records.errors import EvidenceError, SetupError
+from rungproof.records.errors import EvidenceError, HostError, SetupError
 from rungproof.records.files import write_atomic
 
-EDITABLE = b'"editable": true'
+EDITABLE = re.compile(rb'"editable"\s*:\s*true')  # tools write it with a space and without
 
 
 def model_files(folder: Path) -> dict[str, str]:
@@ -24,7 +25,7 @@ def model_files(folder: Path) -> dict[str, str]:
 
     Raises SetupError for a folder that is none, or that no engine could load.
     """
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise SetupError(f"{folder}: no such folder; expected one that holds a model's files")
     found = checkpoints.digests(folder, given=True)
     if not any(name == "config.json" or name.endswith(".gguf") for name in found):
@@ -66,15 +67,15 @@ def installed(folder: Path) -> Installed:
     Raises SetupError for a folder that is no environment, or where a package may change without its RECORD changing.
     """
     python = environments.environment_python(folder)
-    if not python.exists():
+    if not os.path.exists(python):
         raise SetupError(f"{python}: not there; expected the folder of an environment, the one above bin/python")
     version, folders = interpreter(str(python))
     found = record_hashes(folders)
     if not version or not found:
         raise SetupError(f"{python}: does not run, or no package is installed for it; expected a Python that serves")
-    if loose := [info.name for place in folders for info in sorted(place.glob("*.dist-info")) if _editable(info)]:
+    if loose := [info.name for place in folders for info in sorted(place.iterdir()) if _untold(info)]:
         raise SetupError(
-            f"{folder}: {', '.join(loose)} is installed editable, so its code can change and nothing tells. Install it: "
+            f"{folder}: {', '.join(loose)} is installed editable or as an egg, so its code can change and nothing tells. Install it: "
             "pip install --no-build-isolation --no-deps PATH, without -e."
         )
     return Installed(version, found)
@@ -127,9 +128,12 @@ def _same(listed: Mapping[str, str], found: Mapping[str, str], folder: Path, wha
         )
 
 
-def _editable(info: Path) -> bool:
+def _untold(info: Path) -> bool:
+    """Whether it says of a package that it is installed, and no RECORD holds its code: by `pip install -e` or `setup.py`."""
+    if info.suffix in (".egg-link", ".egg"):
+        return True
     try:
-        return EDITABLE in (info / "direct_url.json").read_bytes()
+        return info.suffix == ".dist-info" and EDITABLE.search((info / "direct_url.json").read_bytes()) is not None
     except OSError:
         return False
 
@@ -139,13 +143,19 @@ def _mark(to: Path) -> Path:
 
 
 def _link(to: Path, folder: Path, manifest: Mapping[str, object]) -> None:
-    """The link first, then its manifest, so that a cut call leaves nothing that passes for placed."""
-    if to.exists() and not to.is_symlink():
+    """The link first, then its manifest, so that a cut call leaves nothing that passes for placed. To the folder itself: `folder` may
+    be `to`, or another link that leads through it."""
+    if os.path.exists(to) and not to.is_symlink():
         raise SetupError(f"{to}: exists and is no link of ours; move it away")
-    to.parent.mkdir(parents=True, exist_ok=True)
-    _mark(to).unlink(missing_ok=True)
     new = to.with_name(f".{to.name}.{os.getpid()}")
-    new.unlink(missing_ok=True)
-    new.symlink_to(folder.absolute(), target_is_directory=True)
-    new.replace(to)
+    try:
+        to.parent.mkdir(parents=True, exist_ok=True)
+        _mark(to).unlink(missing_ok=True)
+        new.unlink(missing_ok=True)
+        new.symlink_to(folder.resolve(), target_is_directory=True)
+        new.replace(to)
+    except OSError as error:
+        raise HostError(
+            f"{to}: cannot be linked to {folder} ({error.strerror}); mend the permissions of the build folder, or name another"
+        ) from error
     write_atomic(_mark(to), canonical(dict(manifest)))

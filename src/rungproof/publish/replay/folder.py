@@ -23,6 +23,7 @@ INPUTS = Path("plan/inputs")
 WORKFLOW = ("Snakefile", "workflow", "profiles")
 CARRIED = ("config", "envs")
 MANIFEST = "MANIFEST.sha256"
+PINS = {".lock": ".packages", ".packages": ".lock"}
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,9 @@ def _copy(pack: Path, root: Path, folder: Path) -> None:
         _over(root / "envs", folder / "envs")
         for name in CARRIED:
             _over(pack / INPUTS / name, folder / name)
+        for path in sorted((pack / INPUTS / "envs").glob("*")):
+            if path.suffix in PINS:  # this checkout may pin an environment of that name in the other way
+                (folder / "envs" / path.name).with_suffix(PINS[path.suffix]).unlink(missing_ok=True)
     except OSError as error:
         raise HostError(
             f"{folder}: could not be made ({error.strerror or error}); free some space or mend the folder's permissions"
@@ -193,13 +197,11 @@ def _short(value: Any) -> str:
 def _remedy(where: str) -> str:
     """What to do about the kind of pin that differs."""
     if "environment_sha256" in where:
-        return (
-            "The lock under plan/inputs/envs is not the one that was installed: ask for the pack as it was published."
-        )
+        return "The lock or list under plan/inputs/envs is not that of what was installed: ask for the pack as it was published."
     if "model_sha256" in where:
         return (
-            "The recipe of this checkout, or the lock of the model, is another one: use the version of rungproof that published the "
-            "pack (plan/inputs/recipes holds its recipes)."
+            "The recipe of this checkout, the lock of the model, or the list of its files is another one: use the version of rungproof "
+            "that published the pack (plan/inputs/recipes holds its recipes)."
         )
     return (
         "Its configuration was changed, or this checkout resolves it differently: use the pack as it was published, and the version "
