@@ -188,11 +188,13 @@ def print_closing(whole):
 
 
 def model_parts(wildcards):
-    """The environment that makes the model, and the model it starts from, if any."""
+    """The environment that makes the model, and the model it starts from, if any; nothing for one that was given."""
     for name in dict.fromkeys((*ASKED, *CAMPAIGNS)):
         the_loaded = loaded(name)
         if wildcards.name in the_loaded.models and not the_loaded.simulated:
             model = the_loaded.models[wildcards.name]
+            if model.files:
+                return {}
             lanes = [
                 lane
                 for lane in the_loaded.lanes.values()
