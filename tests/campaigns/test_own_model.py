@@ -27,7 +27,9 @@ def test_a_campaign_starts_nothing_before_it_has_all_that_was_described(
     call = one.run("mine", "-n")
     assert call.returncode == 0, call.stdout[-3000:]
     assert "server_start" in call.stdout
-    assert "rule checkpoint_files" not in call.stdout  # an environment that was shown later is no reason to read 30 GB again
+    assert (
+        "rule checkpoint_files" not in call.stdout
+    )  # an environment that was shown later is no reason to read 30 GB again
     (link,) = (one.folder / "build/models").glob("mine-*[0-9a-f]")
     ready = link.with_name(f"{link.name}.ready")
     again = ready.read_bytes()
