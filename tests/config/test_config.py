@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from rungproof.config.base import read_yaml, yaml_of_strangers
 from rungproof.config.load import campaign_names, load, read_run, refuse_names
 from rungproof.config.schemas import SCHEMAS, schema_text
 from rungproof.plan.resolve import resolve
@@ -76,6 +77,16 @@ MISTAKES: dict[str, tuple[str, Callable[[dict[str, Any]], Any], str]] = {
         CAMPAIGN,
         lambda c: c["arms"]["w4a16-draft3"]["speculation"].pop("prompt_lookup_max"),
         "needs prompt_lookup_max",
+    ),
+    "n-gram drafts with lengths the wrong way round": (
+        CAMPAIGN,
+        lambda c: c["arms"]["w4a16-draft3"]["speculation"].update(prompt_lookup_min=9),
+        "prompt_lookup_min is larger",
+    ),
+    "a number that no record holds": (
+        CAMPAIGN,
+        lambda c: c["arms"]["w4a16-draft3"]["speculation"].update(arguments={"threshold": float("nan")}),
+        "nan is not a finite number",
     ),
     "another method with lengths of n-grams": (
         CAMPAIGN,
@@ -231,6 +242,17 @@ def test_a_doubled_key_is_refused(root: Path) -> None:
     path.write_text(path.read_text(encoding="utf-8") + "\nidle_s: 9\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="stands twice"):
         load(root, "campaign_v2")
+
+
+@pytest.mark.parametrize("text", ["a: 2026-13-45", "a: " + "1" * 5000, "a: " + "[" * 5000, "a: [-.inf]"])
+def test_yaml_without_a_value_is_told(tmp_path: Path, text: str) -> None:
+    """A day of no calendar, too many digits, brackets without end, a number that is none: an error of ours, from anybody's file."""
+    path = tmp_path / "x.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match="not valid YAML"):
+        read_yaml(path)
+    with pytest.raises(ConfigError, match="not valid YAML"):
+        yaml_of_strangers(text, "there")
 
 
 def test_yaml_cannot_make_objects(root: Path) -> None:

@@ -1,6 +1,7 @@
 """Reading one YAML file into a typed section, with errors that say what to write."""
 
 from collections.abc import Hashable
+from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,6 +36,16 @@ class _Loader(yaml.SafeLoader):
             seen.add(key)
         return super().construct_mapping(node, deep)
 
+    def construct_finite(self, node: yaml.ScalarNode) -> float:
+        """Records hold no other number, so a plan with one could not be written down."""
+        value = float(self.construct_yaml_float(node))
+        if not isfinite(value):
+            raise yaml.constructor.ConstructorError(None, None, f"{node.value} is not a finite number", node.start_mark)
+        return value
+
+
+_Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_finite)
+
 
 def read_yaml(path: Path) -> Any:
     """The plain values of one YAML file. Raises ConfigError for a missing, unreadable or malformed file."""
@@ -52,6 +63,8 @@ def read_yaml(path: Path) -> Any:
         mark = getattr(error, "problem_mark", None)
         at = f":{mark.line + 1}" if mark else ""
         raise ConfigError(f"{path}{at}: not valid YAML: {getattr(error, 'problem', error)}") from error
+    except (ValueError, RecursionError) as error:  # a day that no calendar has, too many digits, brackets without end
+        raise ConfigError(f"{path}: not valid YAML: {error}; put what is a text into quotes") from error
 
 
 def yaml_of_strangers(text: str, where: str) -> Any:
@@ -61,7 +74,7 @@ def yaml_of_strangers(text: str, where: str) -> Any:
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text, _Loader)):
             raise ConfigError(f"{where}: holds aliases; a file of a stranger is read without them")
         return yaml.load(text, Loader=_Loader)
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(f"{where}: not valid YAML: {getattr(error, 'problem', error)}") from error
 
 

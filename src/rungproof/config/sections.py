@@ -163,6 +163,8 @@ class Speculation(Section):
         lookups = (self.prompt_lookup_max, self.prompt_lookup_min)
         if self.method == "ngram" and None in lookups:
             raise ValueError("method ngram needs prompt_lookup_max and prompt_lookup_min")
+        if self.prompt_lookup_max and self.prompt_lookup_min and self.prompt_lookup_min > self.prompt_lookup_max:
+            raise ValueError("prompt_lookup_min is larger than prompt_lookup_max")
         if self.method != "ngram" and lookups != (None, None):
             raise ValueError(f"prompt_lookup_max and prompt_lookup_min are for ngram, not for {self.method}")
         if "model" in self.arguments:
@@ -348,11 +350,11 @@ class Campaign(Section):
                 if not isinstance(work, Short) or arm is None or arm.speculation is None:
                     continue
                 depth = arm.speculation.depth
-                found += [
-                    f"workload {name!r} lacks length {n}; arm {session.arm!r} drafts {depth}, so it needs 1 to {depth + 2}"
-                    for n in range(1, depth + 3)
-                    if n not in work.lengths
-                ][:1]
+                lacks = next((n for n in range(1, depth + 3) if n not in work.lengths), None)
+                if lacks is not None:
+                    found.append(
+                        f"workload {name!r} lacks length {lacks}; arm {session.arm!r} drafts {depth}, so it needs 1 to {depth + 2}"
+                    )
         return found
 
     def _arm_problems(self, name: str, arm: Arm, order: list[str]) -> list[str]:
