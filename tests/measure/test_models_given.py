@@ -104,15 +104,15 @@ def test_an_environment_is_described_and_checked_before_each_server(tmp_path: Pa
     to = tmp_path / "build/envs/own-0123456789ab"
     given.place_environment("own", listed, environment, to)
     assert is_made(to)
-    given.check_environment(to)
+    given.check_environment(to, listed.digest)
     install(environment, "served", "1.0", "served.py,sha256=y,1\n")
     with pytest.raises(EvidenceError, match=r"served: found 1\.0 sha256:"):
-        given.check_environment(to)
+        given.check_environment(to, listed.digest)
     install(environment, "served", "1.0")
-    given.check_environment(to)
+    given.check_environment(to, listed.digest)
     install(environment, "more", "2.0")
     with pytest.raises(EvidenceError, match=r"more: found 2\.0 .*; expected not a package"):
-        given.check_environment(to)
+        given.check_environment(to, listed.digest)
     with pytest.raises(EvidenceError, match="more: found"):
         given.place_environment("own", listed, environment, to)
 
@@ -223,3 +223,27 @@ def test_code_that_no_record_holds_is_refused(environment: Path, how: str) -> No
         (info.parent / "vllm-0.1-py3.12.egg").mkdir()
     with pytest.raises(SetupError, match="editable or as an egg"):
         given.installed(environment)
+
+
+@pytest.mark.parametrize("damage", ["{}", "[]", "less"])
+def test_a_mark_that_lists_something_else_is_refused(
+    tmp_path: Path, model: Path, environment: Path, damage: str
+) -> None:
+    """What a server is checked against is what the plan names, not whatever lies beside the link."""
+    listed, found = given.model_files(model), given.installed(environment)
+    one, two = tmp_path / "build/models/own-0123456789ab", tmp_path / "build/envs/own-0123456789ab"
+    given.place_model("own", listed, model, one)
+    given.place_environment("own", found, environment, two)
+    given.check_model(one, digest(listed))
+    given.check_environment(two, found.digest)
+    (model / "tokenizer.json").unlink()
+    install(environment, "more", "2.0")
+    for to, key in ((one, "files"), (two, "records")):
+        mark = to.with_name(f"{to.name}.ready")
+        fresh = given.model_files(model) if to == one else given.installed(environment).packages
+        held = json.loads(mark.read_text())
+        mark.write_text(json.dumps(held | {key: fresh}) if damage == "less" else damage)
+    with pytest.raises(EvidenceError, match=r"not a manifest|expected .* as in the plan"):
+        given.check_model(one, digest(listed))
+    with pytest.raises(EvidenceError, match=r"expected .* as in the plan"):
+        given.check_environment(two, found.digest)

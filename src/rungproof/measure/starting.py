@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from rungproof.measure import serving
 from rungproof.measure.job import owner
-from rungproof.measure.models.checkpoints import read_manifest, verify_files
-from rungproof.measure.models.given import check_environment
+from rungproof.measure.models.checkpoints import read_manifest
+from rungproof.measure.models.given import check_environment, check_model
 from rungproof.measure.models.weights import tensors_of
 from rungproof.measure.progress import figures, progress
 from rungproof.measure.serving.order import Order
@@ -67,8 +67,8 @@ def _order(plan: Plan, arm: ArmPlan, session: str, replicate: str, build: str, l
                     f"{made}: is not there any more, although {made}.ready says that it was made. "
                     f"Remove {made}.ready and run the same command again: it will be made anew, or tell where to find it."
                 )
-        check_environment(environment)
-        verify_files(model)
+        check_environment(environment, arm.launch["environment_sha256"])
+        check_model(model, arm.launch["model_sha256"])
         python, model_path = str(environment.resolve() / "bin/python"), str(model.resolve())
         identity = read_manifest(model)
         identity["tensors"] = tensors_of(model)

@@ -100,15 +100,35 @@ def recheck_environment(name: str, listed: Path, to: Path) -> None:
     place_environment(name, read_installed(listed), to.resolve(), to)
 
 
-def check_environment(to: Path) -> None:
-    """That an environment which was given still is what was described; one made from a lock is not looked at.
+def check_environment(to: Path, sha: str) -> None:
+    """That an environment which was given still is what was described, of digest `sha`; one made from a lock is not looked at.
 
     Raises EvidenceError where it is not, SetupError where it is gone.
     """
     if to.is_symlink():
         path = _mark(to)
         manifest = load_json(path.read_bytes(), str(path))
-        _same_environment(Installed(manifest["python"], manifest["records"]), installed(to.resolve()), to.resolve())
+        told = manifest if isinstance(manifest, dict) else {}
+        _planned(digest({"python": told.get("python"), "packages": told.get("records")}), sha, path)
+        _same_environment(Installed(told["python"], told["records"]), installed(to.resolve()), to.resolve())
+
+
+def check_model(to: Path, sha: str) -> None:
+    """That a model's files are those of its manifest; of one that was given, also that these are the ones of digest `sha`.
+
+    Raises EvidenceError where they are not.
+    """
+    found = checkpoints.verify_files(to)
+    if to.is_symlink():
+        _planned(found, sha, _mark(to))
+
+
+def _planned(found: str, sha: str, mark: Path) -> None:
+    if found != sha:
+        raise EvidenceError(
+            f"{mark}: lists what has the digest {found[:12]}; expected {sha[:12]}, as in the plan. It was changed or damaged: remove it, "
+            "and show again where the folder lies (rungproof model add or env add)."
+        )
 
 
 def _same_environment(listed: Installed, found: Installed, folder: Path) -> None:
