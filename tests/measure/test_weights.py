@@ -50,3 +50,22 @@ def test_no_weights_and_broken_ones(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"\xff" * 16)
     with pytest.raises(EvidenceError, match=r"model\.safetensors"):
         tensors_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "header", ["[]", '{"w": 1}', '{"w": {"shape": [1]}}', '{"w": {"shape": ["x"], "data_offsets": [0, 2]}}',
+               '{"w": {"shape": [1], "data_offsets": [0]}}'],
+)  # fmt: skip
+def test_a_header_of_another_form_is_told(tmp_path: Path, header: str) -> None:
+    """Files of a user's own may be anything."""
+    (tmp_path / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header.encode())
+    with pytest.raises(EvidenceError, match=r"model\.safetensors: its header lists no tensors"):
+        tensors_of(tmp_path)
+
+
+def test_hidden_files_and_an_odd_configuration_are_no_reason_to_stop(tmp_path: Path) -> None:
+    """Some file systems get a ._NAME beside each file; it is no part of the model, whose list leaves hidden files out."""
+    save(tmp_path, {"a.weight": ("BF16", [16, 8], 256)})
+    (tmp_path / "._model.safetensors").write_bytes(b"\xff" * 16)
+    (tmp_path / "config.json").write_text("[]")
+    assert tensors_of(tmp_path) == {"matmul_parameters": 128, "matmul_bytes": 256}

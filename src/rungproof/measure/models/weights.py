@@ -25,7 +25,10 @@ def tensors_of(model: Path) -> dict[str, int]:
     Never more than is true, since a ceiling is made from it: rows that are looked up (embeddings), experts that only some tokens
     pass, and scales do not count; embeddings that also serve as the output head do. Raises EvidenceError for a damaged header.
     """
-    tensors = {name: of for path in sorted(model.glob("*.safetensors")) for name, of in _header(path)}
+    files = [
+        path for path in sorted(model.glob("*.safetensors")) if not path.name.startswith(".")
+    ]  # hidden: no part of a model
+    tensors = {name: of for path in files for name, of in _header(path)}
     if not tensors:
         return {}
     own_head = any(name.endswith(HEADS) for name in tensors)
@@ -49,16 +52,24 @@ def _header(path: Path) -> Iterator[tuple[str, tuple[list[int], int]]]:
         if not 0 < length <= LONGEST:
             raise EvidenceError(f"{path}: a header of {length} bytes; expected a safetensors file")
         held = load_json(file.read(length), str(path))
-    for name, of in held.items():
-        if name != "__metadata__":
-            yield name, (of["shape"], of["data_offsets"][1] - of["data_offsets"][0])
+    try:
+        for name, of in held.items():
+            if name != "__metadata__":
+                yield (
+                    name,
+                    ([int(size) for size in of["shape"]], int(of["data_offsets"][1]) - int(of["data_offsets"][0])),
+                )
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+        raise EvidenceError(
+            f"{path}: its header lists no tensors with shape and offsets; expected a safetensors file"
+        ) from error
 
 
 def _values_of_a_word(model: Path) -> int:
     """How many weights a packed word of 32 bits holds, by the checkpoint's configuration; 1 where it does not say."""
     path = model / "config.json"
     config: Any = load_json(path.read_bytes(), str(path)) if path.is_file() else {}
-    found = _bits(config.get("quantization_config"))
+    found = _bits(config.get("quantization_config") if isinstance(config, dict) else None)
     return 32 // found if found in (2, 4, 8) else 1
 
 
