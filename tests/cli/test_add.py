@@ -123,6 +123,12 @@ def test_a_package_without_a_record_is_told(root: Path, venv: Path, capsys: pyte
     assert "only their versions are checked: bare." in capsys.readouterr().err
 
 
+def test_a_model_that_nobody_described_is_told_with_the_command(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A lane may be written first, as `lane from-command` does."""
+    assert main(["plan", "mine", "--root", str(root)]) == 2
+    assert "`rungproof model add mine FOLDER`" in capsys.readouterr().err
+
+
 def test_the_doctor_names_what_was_not_shown(root: Path, weights: Path, venv: Path) -> None:
     """Both are lacking with the command that shows them, then only what is not added yet."""
     added(root, "model", "mine", str(weights), *WORDS)

@@ -150,7 +150,13 @@ def pins_of(root: Path, environment: str) -> Path:
 def _read_model(folder: Path, name: str, into: dict[str, Model], above: tuple[str, ...]) -> None:
     if name in above:
         raise ConfigError(f"config/models/{name}.yaml: source: the models {' -> '.join((*above, name))} go in a circle")
-    model = into.setdefault(name, read_section(Model, folder / "models" / f"{name}.yaml"))
+    path = folder / "models" / f"{name}.yaml"
+    if not path.exists():
+        known = ", ".join(sorted(one.stem for one in path.parent.glob("*.yaml")))
+        raise ConfigError(
+            f"{path}: not there; `rungproof model add {name} FOLDER` describes a model that you have; described are {known}"
+        )
+    model = into.setdefault(name, read_section(Model, path))
     if model.source:
         _read_model(folder, model.source, into, (*above, name))
 
