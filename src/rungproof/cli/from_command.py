@@ -1,6 +1,7 @@
 """`rungproof lane from-command`: a launch command, or a `docker run` line, as a lane file. Nothing is run or looked up."""
 
 import argparse
+import json
 import re
 import shlex
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 from rungproof.cli.words import clean
 from rungproof.config.base import check_section, yaml_text, yaml_value
 from rungproof.config.lanes import UNCACHED, Lane
+from rungproof.plan.drafts import drafting
 from rungproof.records.errors import ConfigError
 
 OURS = {  # what rungproof sets itself, new for each server
@@ -250,6 +252,12 @@ def _server(words: Sequence[str], told: Told) -> None:
             told.notes.append(f"--{key}: left out, it is a secret; the server listens on the loopback alone")
         elif key in OURS[told.engine]:
             told.notes.append(f"--{key}: left out; rungproof sets it, new for each server")
+        elif drafting(told.engine, {key: value}):
+            told.notes.append(
+                f"--{key}: left out; who speculates is an arm of a campaign, held against an arm without: "
+                + (f"speculation: {_speculation(value)}" if told.engine == "vllm" else f"arguments: {{{key}: {value}}}")
+                + ", oracle: THE OTHER ARM"
+            )
         else:
             told.arguments[key] = value
     key, wanted = UNCACHED[told.engine]
@@ -258,6 +266,17 @@ def _server(words: Sequence[str], told: Told) -> None:
         told.arguments[key] = wanted
     if not told.model:
         told.notes.append("the command names no model")
+
+
+def _speculation(value: Any) -> str:
+    """A speculative-config of vLLM as an arm's section, as far as it is one."""
+    if not isinstance(value, dict):
+        return f"(from {value})"
+    own = {"num_speculative_tokens": "depth"}
+    plain = ("method", "prompt_lookup_max", "prompt_lookup_min")
+    made = {own.get(key, key): of for key, of in value.items() if key in (*own, *plain)}
+    more = {key: of for key, of in value.items() if key not in (*own, *plain)}
+    return json.dumps(made | ({"arguments": more} if more else {}))
 
 
 def _options(words: list[str], told: Told) -> Iterator[tuple[str, Any]]:

@@ -7,6 +7,7 @@ from rungproof.config.sections import Arm, Depth, Ladder, Session, Strict
 from rungproof.config.suites import CanarySuite, LadderSuite, LongSuite, StrictSuite, TieSuite
 from rungproof.config.workloads import Probe, Short
 from rungproof.plan.builds import environment_digest, model_digest
+from rungproof.plan.drafts import refuse_hidden_drafts
 from rungproof.plan.gates import gates_of
 from rungproof.records.codec import canonical, digest
 from rungproof.records.errors import ConfigError
@@ -30,6 +31,7 @@ def resolve(loaded: Loaded, flags: frozenset[str]) -> Plan:
     Raises ConfigError, also for two arms that would launch the same server and where no arm can be served.
     """
     campaign, host = loaded.campaign, loaded.host
+    refuse_hidden_drafts(loaded)
     unavailable = _unavailable(loaded, flags)
     out = {u.arm for u in unavailable} | {
         n for n, a in campaign.arms.items() if a.instead_of and a.instead_of not in {u.arm for u in unavailable}
