@@ -121,13 +121,17 @@ def scale(factor: float) -> Callable[[list[Any]], None]:
 
 
 def invent(lines: list[Any]) -> None:
-    """Every answer of a withheld rung becomes its oracle's, with its own times."""
+    """Every answer of a withheld rung becomes its oracle's, stretched over its own time and dated by its own server's clock: whoever
+    invents looks at what the server's counters say."""
     truth = {one["key"]: one for one in requests(lines, "oracle-")}
     for one in requests(lines, "pass-"):
         other = truth[one["key"]]
-        one["bytes"] = other["bytes"]
-        one["chunks"] = [[at - other["sent_ns"] + one["sent_ns"], length] for at, length in other["chunks"]]
-        one["end_ns"] = other["end_ns"] - other["sent_ns"] + one["sent_ns"]
+        created = re.search(r'"created": ?\d+', one["bytes"])
+        assert created
+        first, last = one["sent_ns"], one["chunks"][-1][0]
+        begun, length_ns = other["sent_ns"], other["chunks"][-1][0] - other["sent_ns"]
+        one["bytes"] = re.sub(r'"created": ?\d+', created[0], other["bytes"])
+        one["chunks"] = [[first + (at - begun) * (last - first) // length_ns, length] for at, length in other["chunks"]]
 
 
 def reorder(lines: list[Any]) -> list[Any]:
