@@ -17,21 +17,16 @@ DRAFTS = {
 def drafting(engine: str, arguments: Mapping[str, Any]) -> list[str]:
     """The arguments, written with - or _, by which this engine would speculate."""
     begins = DRAFTS.get(engine, ())
-    return (
-        [
-            key
-            for key, value in arguments.items()
-            if key.replace("_", "-").startswith(begins) and value not in (None, False)
-        ]
-        if begins
-        else []
-    )
+    return [
+        k for k, value in arguments.items() if k.replace("_", "-").startswith(begins) and value not in (None, False)
+    ]
 
 
 def refuse_hidden_drafts(loaded: Loaded) -> None:
     """Raises ConfigError where a lane, a host or a base arm speculates, or vLLM is asked to beside `speculation`."""
     for name, arm in loaded.campaign.arms.items():
         engine = loaded.lanes[arm.lane].engine
+        asks = "`speculation` (method, depth)" if engine == "vllm" else "`arguments`"
         for place, arguments in (
             (f"config/lanes/{arm.lane}.yaml: arguments", loaded.lanes[arm.lane].arguments),
             (f"config/hosts/{loaded.host_name}.yaml: arguments.{arm.lane}", loaded.host.arguments.get(arm.lane, {})),
@@ -39,7 +34,7 @@ def refuse_hidden_drafts(loaded: Loaded) -> None:
             if found := drafting(engine, arguments):
                 raise ConfigError(
                     f"{place}.{found[0]}: with it every arm of the lane speculates, its oracle too, and would be compared with itself. "
-                    f"Write it in the arm that speculates: {_where(engine)}, with `oracle` naming the arm without."
+                    f"Write it in the arm that speculates: {asks}, with `oracle` naming the arm without."
                 )
         found = drafting(engine, arm.arguments)
         where = f"config/campaigns/{loaded.name}.yaml: arms.{name}"
@@ -51,12 +46,3 @@ def refuse_hidden_drafts(loaded: Loaded) -> None:
             raise ConfigError(
                 f"{where}: speculates by {found[0]}, so it needs an oracle: name the arm without speculation"
             )
-        base = loaded.campaign.arms.get(arm.oracle or "")
-        if base and (hidden := drafting(engine, base.arguments)):
-            raise ConfigError(
-                f"{where}.oracle: arm {arm.oracle!r} speculates by {hidden[0]}; name one without speculation"
-            )
-
-
-def _where(engine: str) -> str:
-    return "`speculation` (method, depth)" if engine == "vllm" else "`arguments`"
